@@ -1,0 +1,41 @@
+"""Job ids and the shard that a job lives in: part of the wire contract, the same in every language."""
+
+import uuid
+from typing import Final
+
+# UUIDv5(DNS namespace, "kafka-scheduler") = 96d8e945-131f-5de8-a0f0-20d52aa2e16d
+ROOT: Final = uuid.uuid5(uuid.NAMESPACE_DNS, "kafka-scheduler")
+
+_M: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+
+
+def id_from_key(tenant: str, key: str) -> str:
+    """Return the id of the job that `tenant` submits under the idempotency key `key`."""
+    return str(uuid.uuid5(uuid.uuid5(ROOT, f"tenant:{tenant}"), key))
+
+
+def id_from_coordinates(topic: str, partition: int, offset: int) -> str:
+    """Return the id of a job submitted without one; its producer can compute it from the receipt."""
+    return str(uuid.uuid5(ROOT, f"{topic}/{partition}/{offset}"))
+
+
+def murmur2(data: bytes) -> int:
+    """Return Kafka's 32-bit murmur2 of `data`, unsigned (`org.apache.kafka.common.utils.Utils.murmur2`)."""
+    length = len(data)
+    h = (0x9747B28C ^ length) & _MASK
+    whole = length & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        k = (k ^ (k >> 24)) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    rest = data[whole:]
+    if rest:
+        h = (h ^ int.from_bytes(rest, "little")) * _M & _MASK
+    h = (h ^ (h >> 13)) * _M & _MASK
+    return h ^ (h >> 15)
+
+
+def shard_of(job_id: str, shards: int) -> int:
+    """Return the shard, which is the partition, of a job id among `shards`."""
+    return (murmur2(job_id.encode()) & 0x7FFFFFFF) % shards

@@ -1,0 +1,1 @@
+"""A real Kafka for development and tests."""

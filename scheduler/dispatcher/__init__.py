@@ -1,0 +1,1 @@
+"""The dispatcher: turns, adoption, take-over, restore; depends on ports only."""

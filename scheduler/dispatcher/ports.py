@@ -1,0 +1,234 @@
+"""What the dispatcher needs of the world. `kafka` and `storage` implement these; simulations do too.
+
+Topic names are without the configured prefix (`changelog`, `retry.5s`, `leases.default`); adapters add it.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from scheduler.core.inputs import Input
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One record read from an input of a shard. `at_ms` is the broker's append time."""
+
+    input: Input
+    shard: int
+    offset: int
+    at_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """What one poll may return at most."""
+
+    records: int
+    size_bytes: int
+
+
+class Polled(msgspec.Struct):
+    """The result of one poll.
+
+    `records` are in order within each input partition, urgent inputs first. `gained` and `lost` are shards
+    whose `reports` partition came or went during the poll; for a gained shard nothing is read until
+    `Log.follow`. `ended` names inputs that are read to their last record as of now.
+    """
+
+    records: list[Record]
+    gained: list[int]
+    lost: list[int]
+    ended: list[tuple[int, Input]]
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """One record to be produced. `foreign` topics are the users' own: no prefix is added."""
+
+    topic: str
+    partition: int  # -1: by key
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, str], ...] = ()
+    foreign: bool = False
+
+
+class LogError(Exception):
+    """Root of what the log raises; the families say what the caller must do."""
+
+
+class MustAbort(LogError):
+    """The transaction failed and must be aborted; the producer lives. `topic`: where a record was refused."""
+
+    def __init__(self, message: str, *, topic: str = "", key: bytes | None = None) -> None:
+        """Remember the record that was refused, if one was."""
+        super().__init__(message)
+        self.topic = topic
+        self.key = key
+
+
+class Fenced(LogError):
+    """Somebody else owns the transactional id or the membership: drop everything, `Log.reopen`, rejoin."""
+
+
+class OutcomeUnknown(LogError):
+    """The commit may or may not have happened: `Log.reopen`, drop all shards, restore, adopt."""
+
+
+class Log(Protocol):
+    """The group membership, the consumers and the two producers of one dispatcher process.
+
+    Order of a transaction: `begin`, `produce`*, `flush`, `fence`, `commit`. Retriable errors are retried
+    inside. Every method may raise `LogError`; `abort` ends a failed transaction and may itself raise `Fenced`.
+    """
+
+    @property
+    def owner(self) -> str:
+        """The transactional id: name + boot id."""
+
+    @property
+    def member(self) -> str:
+        """The group member id, empty before the first join."""
+
+    def poll(self, budget: Budget, wait_ms: int) -> Polled:
+        """Read what is there from all inputs; wait at most `wait_ms` on `reports` if there is nothing."""
+
+    def metadata(self) -> object:
+        """Return the group metadata as of the last poll; handed to `fence`."""
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    def produce(self, records: Iterable[Outgoing]) -> None:
+        """Add records to the transaction."""
+
+    def flush(self) -> dict[int, int]:
+        """Send everything; return the last changelog offset by shard."""
+
+    def fence(self, offsets: dict[tuple[int, Input], int], metadata: object) -> None:
+        """Add next offsets by (shard, input), at least one of `reports`, under the given group metadata."""
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+
+    def abort(self) -> None:
+        """Abort the transaction."""
+
+    def rewind(self, offsets: dict[tuple[int, Input], int]) -> None:
+        """Read the given inputs again from these offsets; drop what is prefetched of them."""
+
+    def follow(self, shard: int, offsets: dict[Input, int]) -> None:
+        """Begin to read the given inputs of an owned shard at these offsets."""
+
+    def unfollow(self, shard: int) -> None:
+        """Stop to read every input of a shard (not its membership)."""
+
+    def release(self, records: Iterable[Outgoing]) -> None:
+        """Send outside any transaction, after a commit: leases and notices."""
+
+    def echo(self, shard: int, value: bytes) -> None:
+        """Append to `reports` of a shard outside any transaction."""
+
+    def reopen(self) -> None:
+        """Make the transactional producer anew with the same id; open transactions of it are resolved."""
+
+    def fence_owner(self, owner: str, member: str) -> bool:
+        """End the open transaction of another owner if its member has left the group; say whether it did."""
+
+    def delete_before(self, offsets: dict[tuple[int, Input], int]) -> None:
+        """Delete consumed prefixes: records of the inputs before these offsets."""
+
+    def close(self) -> None:
+        """Leave the group and close all clients."""
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """A slice of a changelog read back.
+
+    `entries` are (key, value or None) in log order; `next_offset` is where reading goes on, counting
+    markers and aborted records. `done`: the end asked for at `begin` has been reached.
+    """
+
+    shard: int
+    entries: list[tuple[bytes, bytes | None]]
+    next_offset: int
+    done: bool
+
+
+class Changelog(Protocol):
+    """Reads changelogs back, several shards at once."""
+
+    def begin(self, shard: int, offset: int) -> None:
+        """Start to read a shard from `offset` to its end as of now (asked with read uncommitted).
+
+        Raises `ValueError` if `offset` lies before the log's start or beyond its end: the local state is
+        unusable, wipe it and begin at the log's start with `offset=-1`.
+        """
+
+    def poll(self, budget_ms: int) -> list[Restored]:
+        """Return what came, within `budget_ms`."""
+
+    def stop(self, shard: int) -> None:
+        """Forget a shard."""
+
+
+class Store(Protocol):
+    """An ordered key-value store that holds a prefix of one shard's changelog and local indexes."""
+
+    @property
+    def offset(self) -> int:
+        """The changelog offset to go on from; -1 for an empty store."""
+
+    @property
+    def written_at_ms(self) -> int:
+        """The `at_ms` of the last write; 0 for an empty store."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key."""
+
+    def scan(self, start: bytes, stop: bytes, limit: int) -> Sequence[tuple[bytes, bytes]]:
+        """Return at most `limit` entries with start <= key < stop, in key order."""
+
+    def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes], offset: int, at_ms: int) -> None:
+        """Apply one batch atomically, with the changelog offset to go on from. A key is put or deleted, not both."""
+
+    def flush(self) -> None:
+        """Make all writes so far survive a crash of the process."""
+
+    def close(self) -> None:
+        """Flush and close; the store is unusable afterwards."""
+
+
+class Stores(Protocol):
+    """Opens the stores of shards."""
+
+    def open(self, shard: int) -> Store:
+        """Open a shard's store, empty if it is new. A damaged one is wiped once; then `StoreUnusable`."""
+
+    def wipe(self, shard: int) -> Store:
+        """Close and empty a shard's store and open it anew."""
+
+
+class StoreUnusable(Exception):
+    """A local store can't be opened even when new: full disk, permissions. The message names the path."""
+
+
+class Clock(Protocol):
+    """Where the edge reads time, once per turn."""
+
+    def wall_ms(self) -> int:
+        """Return Unix milliseconds."""
+
+    def mono_ms(self) -> int:
+        """Return milliseconds of a clock that never steps, CLOCK_BOOTTIME where there is one."""
+
+
+class Chance(Protocol):
+    """Where randomness comes from."""
+
+    def fraction(self) -> float:
+        """Return a number uniform in [0, 1)."""
+
+    def token(self) -> bytes:
+        """Return 16 random bytes that nobody can guess."""

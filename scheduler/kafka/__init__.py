@@ -1,0 +1,1 @@
+"""The Kafka adapter: topics, consumers, transactions, errors."""

@@ -1,0 +1,107 @@
+"""Is a cluster up, and is its first use as fast as every later one? For brokers that we start ourselves."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": str(100 * 1024 * 1024),
+}
+"""What the broker itself gives its internal topics when their first use creates them."""
+
+_INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
+_WARM_UP_ID = "devkafka-warm-up"
+_POLL_S = 0.05
+_CALL_S = 5.0
+
+
+class NotReadyError(Exception):
+    """The cluster did not answer as it should before the deadline."""
+
+
+def wait_for_brokers(bootstrap: str, brokers: int, deadline_s: float, alive: Callable[[], None]) -> None:
+    """Wait until ``brokers`` nodes are registered with the cluster at ``bootstrap``.
+
+    ``deadline_s`` is a reading of time.monotonic(). ``alive`` is called between tries and raises when waiting has
+    become useless, for example since a node's process ended. Raises NotReadyError at the deadline.
+    """
+    admin = _admin(bootstrap)
+    seen = 0
+    while time.monotonic() < deadline_s:
+        alive()
+        try:
+            seen = len(admin.list_topics(timeout=1.0).brokers)
+        except KafkaException:
+            seen = 0
+        if seen >= brokers:
+            return
+        time.sleep(_POLL_S)
+    raise NotReadyError(f"{seen} of {brokers} brokers answered at {bootstrap}")
+
+
+def answers(bootstrap: str, timeout_s: float) -> bool:
+    """Does any broker answer at ``bootstrap`` within ``timeout_s``?"""
+    try:
+        return bool(_admin(bootstrap).list_topics(timeout=timeout_s).brokers)
+    except KafkaException:
+        return False
+
+
+def warm_up(bootstrap: str, partitions: int, replicas: int, deadline_s: float) -> None:
+    """Create the offsets and transaction topics now and use a transaction coordinator once.
+
+    Without it the first ``init_transactions`` takes a second: the topic is created on demand and the client retries
+    every 500 ms. Raises NotReadyError at ``deadline_s`` (time.monotonic()).
+    """
+    admin = _admin(bootstrap)
+    topics = [NewTopic(name, partitions, replicas, config=_COMPACTED) for name in _INTERNAL_TOPICS]
+    for name, created in admin.create_topics(topics, operation_timeout=_CALL_S).items():
+        try:
+            created.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise NotReadyError(f"{name} can't be created: {error}") from error
+    _use_a_transaction_coordinator(bootstrap, deadline_s)
+
+
+def _use_a_transaction_coordinator(bootstrap: str, deadline_s: float) -> None:
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": _WARM_UP_ID, "log_level": 0}, logger=_silent()
+    )
+    while True:
+        left_s = deadline_s - time.monotonic()
+        try:
+            producer.init_transactions(max(left_s, 0.1))
+        except KafkaException as error:
+            if left_s <= 0 or not error.args[0].retriable():
+                raise NotReadyError(f"transactions don't work: {error}") from error
+        else:
+            return
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    return AdminClient(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+            "retry.backoff.ms": 20,
+        },
+        logger=_silent(),
+    )
+
+
+def _silent() -> logging.Logger:
+    """A logger for clients whose refused connections are expected: the broker is still starting."""
+    logger = logging.getLogger("scheduler.devkafka.silent")
+    logger.propagate = False
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return logger

@@ -1,0 +1,1 @@
+"""Signals, metrics and logs."""

@@ -1,0 +1,1 @@
+"""The worker: App, Context, outcomes, the session that holds leases, and the children that run jobs."""
