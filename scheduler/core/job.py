@@ -35,12 +35,13 @@ _BORN: Final = frozenset({Phase.SCHEDULED, Phase.BLOCKED, Phase.READY, Phase.CAN
 
 MOVES: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.SCHEDULED: frozenset({Phase.READY, Phase.CANCELLED, Phase.EXPIRED}),
-    Phase.BLOCKED: frozenset({Phase.READY, Phase.SCHEDULED, Phase.CANCELLED, Phase.EXPIRED, Phase.FAILED}),
-    Phase.READY: frozenset({Phase.LEASED, Phase.SUCCEEDED, Phase.CANCELLED, Phase.EXPIRED}),
+    Phase.BLOCKED: frozenset({Phase.READY, Phase.SCHEDULED, Phase.CANCELLED, Phase.EXPIRED}),
+    Phase.READY: frozenset({Phase.LEASED, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.EXPIRED}),
     Phase.LEASED: frozenset(
         {Phase.READY, Phase.RETRYING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED},
     ),
-    Phase.RETRYING: frozenset({Phase.READY, Phase.SUCCEEDED, Phase.CANCELLED, Phase.EXPIRED}),
+    # ready, retrying -> failed: its record is gone, or a late `done` emitted what it may not.
+    Phase.RETRYING: frozenset({Phase.READY, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.EXPIRED}),
     # A retry or replay on request starts a new life; otherwise ended is ended.
     Phase.SUCCEEDED: frozenset(),
     Phase.FAILED: frozenset({Phase.READY}),

@@ -33,8 +33,9 @@ class Polled(msgspec.Struct):
     """The result of one poll.
 
     `records` are in order within each input partition, urgent inputs first. `gained` and `lost` are shards
-    whose `reports` partition came or went during the poll; for a gained shard nothing is read until
-    `Log.follow`. `ended` names inputs that are read to their last record as of now.
+    whose `reports` partition came or went during the poll; a shard may be in both: handle `lost` first. For a
+    gained shard nothing is read until `Log.follow`, of a lost one nothing is in `records`. `ended` names inputs
+    that are read to their last record as of now.
     """
 
     records: list[Record]
@@ -74,6 +75,24 @@ class Fenced(LogError):
 
 class OutcomeUnknown(LogError):
     """The commit may or may not have happened: `Log.reopen`, drop all shards, restore, adopt."""
+
+
+class PositionLost(LogError):
+    """An input's next record no longer exists: deleted, or the log was truncated. Never skip it silently.
+
+    `Log.poll` raises it once per input, before it reads anything else, and delivers nothing more of that input
+    until it is followed anew. `wanted` is the offset asked for; the log holds `low` up to before `high` (-1 each:
+    not known).
+    """
+
+    def __init__(self, topic: str, partition: int, wanted: int, low: int, high: int) -> None:
+        """Remember the coordinates; `topic` is without prefix."""
+        super().__init__(f"{topic}/{partition}: offset {wanted} is gone; the log holds {low} to {high}")
+        self.topic = topic
+        self.partition = partition
+        self.wanted = wanted
+        self.low = low
+        self.high = high
 
 
 class Log(Protocol):
@@ -124,6 +143,12 @@ class Log(Protocol):
     def unfollow(self, shard: int) -> None:
         """Stop to read every input of a shard (not its membership)."""
 
+    def pause(self, shard: int, source: Input) -> None:
+        """Read no more of one input for now; what is prefetched of it is dropped."""
+
+    def resume(self, shard: int, source: Input, offset: int) -> None:
+        """Read a paused input again, from `offset`."""
+
     def release(self, records: Iterable[Outgoing]) -> None:
         """Send outside any transaction, after a commit: leases and notices."""
 
@@ -169,8 +194,14 @@ class Changelog(Protocol):
     def poll(self, budget_ms: int) -> list[Restored]:
         """Return what came, within `budget_ms`."""
 
+    def held_back(self, shard: int) -> bool:
+        """Say whether everything readable was read and an open transaction hides the rest."""
+
     def stop(self, shard: int) -> None:
         """Forget a shard."""
+
+    def close(self) -> None:
+        """Close the client."""
 
 
 class Store(Protocol):

@@ -19,6 +19,7 @@ _INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
 _WARM_UP_ID = "devkafka-warm-up"
 _POLL_S = 0.05
 _CALL_S = 5.0
+_TRY_S = 0.1
 
 
 class NotReadyError(Exception):
@@ -71,15 +72,17 @@ def warm_up(bootstrap: str, partitions: int, replicas: int, deadline_s: float) -
 
 
 def _use_a_transaction_coordinator(bootstrap: str, deadline_s: float) -> None:
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "transactional.id": _WARM_UP_ID, "log_level": 0}, logger=_silent()
-    )
+    """Try with a new producer every 100 ms: one producer waits 500 ms between its own tries, whatever is set."""
     while True:
-        left_s = deadline_s - time.monotonic()
+        producer = Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": _WARM_UP_ID, "log_level": 0},
+            logger=_silent(),
+        )
+        is_last = time.monotonic() + _CALL_S >= deadline_s
         try:
-            producer.init_transactions(max(left_s, 0.1))
+            producer.init_transactions(_CALL_S if is_last else _TRY_S)
         except KafkaException as error:
-            if left_s <= 0 or not error.args[0].retriable():
+            if is_last or not error.args[0].retriable():
                 raise NotReadyError(f"transactions don't work: {error}") from error
         else:
             return

@@ -1,0 +1,76 @@
+"""What submitting and asking raise, grouped by what the caller must do.
+
+    JobsError
+    ├── InvalidJob       never retry: the job, an option or the code is wrong        (also a ValueError)
+    ├── NotSubmitted     Kafka does not have it: retry as you like
+    ├── SubmitUnknown    Kafka may have it: retry under the id that the error carries
+    └── NoGateway        nothing is wrong with the job: set JOBS_URL, then ask again
+
+A bulk submit raises the same; `acknowledged` and `remaining` then tell how far it came, and `remaining` can be
+submitted again as it is, since each request keeps its id.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scheduler.client.reference import JobRef
+    from scheduler.client.request import Request
+
+
+class JobsError(Exception):
+    """Root of everything that this package raises on purpose."""
+
+    __module__ = "scheduler"
+
+
+class InvalidJob(JobsError, ValueError):
+    """Raised before anything is sent when a job can't be right, and when a broker refuses a record for good."""
+
+    __module__ = "scheduler"
+
+
+class _Undelivered(JobsError):
+    """What `NotSubmitted` and `SubmitUnknown` know of a bulk submit. Both are empty for a single one."""
+
+    acknowledged: "list[JobRef[Any]]"
+    remaining: "list[Request[Any]]"
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.acknowledged = []
+        self.remaining = []
+
+
+class NotSubmitted(_Undelivered):
+    """Raised when Kafka does not have the job: no broker answered, the topic is missing, the queue stayed full."""
+
+    __module__ = "scheduler"
+
+
+class SubmitUnknown(_Undelivered):
+    """Raised when the job was sent and no acknowledgement came: it may run. `job_id` is the id to use again."""
+
+    __module__ = "scheduler"
+
+    def __init__(self, job_id: str, reason: str) -> None:
+        """Keep the id; `reason` is why nothing is known, for example `no acknowledgement within 10 s`."""
+        super().__init__(job_id, reason)
+        self.job_id = job_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Return the message with the id and what to do with it."""
+        return (
+            f"SubmitUnknown(job_id={self.job_id!r}): sent, but {self.reason}. It may run. "
+            "Submit again with the same id to be sure: options(job_id=e.job_id)"
+        )
+
+
+class NoGateway(JobsError):
+    """Raised when a question about a job needs the gateway and none is set. `doing` is what needed it."""
+
+    __module__ = "scheduler"
+
+    def __init__(self, doing: str = "reading a result") -> None:
+        """Say what was to be done."""
+        super().__init__(f"{doing} needs the gateway: set JOBS_URL, for example http://127.0.0.1:8080")

@@ -1,0 +1,69 @@
+"""Taking a job in: the first record of an id wins, whatever comes later under it."""
+
+import msgspec
+
+from scheduler.core.digest import digest
+from scheduler.core.ending import expire, lifecycle
+from scheduler.core.job import JobState, Phase, born
+from scheduler.core.moment import Moment
+from scheduler.core.shard import Shard
+from scheduler.core.spec import Band, JobSpec
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """A job record that has reached its home shard. `raw` is the framed record with the id filled in."""
+
+    spec: JobSpec
+    raw: bytes
+    band: Band
+    at_ms: int  # append time
+    offset: int
+    source: str  # topic/partition@offset
+
+
+def admit(shard: Shard, moment: Moment, submitted: Submitted) -> None:
+    """Admit a job, or count a repeat, or tell a conflict."""
+    spec = submitted.spec
+    content = digest(spec)
+    known = shard.state(spec.job_id)
+    if known is not None:
+        _meet(shard, moment, known, content, submitted)
+        return
+    state = _new_state(submitted, content, moment.now_ms)
+    shard.put_spec(spec.job_id, submitted.raw)
+    shard.put(state)
+    shard.changes.counts["submitted", submitted.band.name.lower()] += 1
+    if 0 < spec.expires_at_ms <= moment.now_ms:
+        expire(shard, moment, state)
+
+
+def _new_state(submitted: Submitted, content: bytes, now_ms: int) -> JobState:
+    spec = submitted.spec
+    waits = spec.run_at_ms > now_ms
+    return JobState(
+        job_id=spec.job_id,
+        phase=born(Phase.SCHEDULED if waits else Phase.READY),
+        band=int(submitted.band),
+        tenant=spec.tenant,
+        queue=spec.queue,
+        type=spec.type,
+        priority=spec.priority,
+        digest=content,
+        submitted_at_ms=submitted.at_ms,
+        offset=submitted.offset,
+        max_attempts=spec.max_attempts,
+        timeout_ms=spec.timeout_ms,
+        has_key=spec.idempotency_key is not None,
+        labels=spec.labels,
+        due_ms=spec.run_at_ms if waits else 0,
+        expires_at_ms=spec.expires_at_ms,
+    )
+
+
+def _meet(shard: Shard, moment: Moment, known: JobState, content: bytes, submitted: Submitted) -> None:
+    shard.changes.durable = True
+    if known.digest == content:
+        shard.changes.counts[("repeated",)] += 1
+        return
+    shard.changes.counts[("conflict",)] += 1
+    lifecycle(shard, moment, known, "conflict", reason="content differs", source=submitted.source)

@@ -1,0 +1,84 @@
+"""A fair choice among children: least virtual time first, charged with busy time over weight.
+
+Start-time fair queueing over a tree (Goyal, Vin, Cheng, SIGCOMM 1996), with busy time in place of packet
+length. A node that was idle rejoins at its parent's current virtual time, so idling earns no credit; a
+refund never takes a node below that either.
+"""
+
+from heapq import heappop, heappush, heapreplace
+
+
+class Node:
+    """A node of the tree. It stands in its parent's heap exactly while it is active."""
+
+    __slots__ = ("_heap", "_stamp", "_stamps", "active", "now", "parent", "vtime", "weight")
+
+    def __init__(self, parent: "Node | None", weight: float = 1.0) -> None:
+        """Make an idle node below `parent`."""
+        self.parent = parent
+        self.weight = weight
+        self.vtime = 0.0
+        self.now = 0.0  # virtual time of this node's choice: that of the child chosen last
+        self.active = False
+        self._stamp = 0
+        self._stamps = 0
+        self._heap: list[tuple[float, int, Node]] = []
+
+    def activate(self) -> None:
+        """Let this node, and with it its ancestors, be chosen."""
+        parent = self.parent
+        if self.active or parent is None:
+            return
+        self.active = True
+        self.vtime = max(self.vtime, parent.now)
+        parent._insert(self)
+        parent.activate()
+
+    def deactivate(self) -> None:
+        """Take this node out; an ancestor left without active children goes too."""
+        parent = self.parent
+        if not self.active or parent is None:
+            return
+        self.active = False
+        if parent.least() is None:
+            parent.deactivate()
+
+    def least(self) -> "Node | None":
+        """Return the active child with the least virtual time."""
+        heap = self._heap
+        while heap:
+            vtime, stamp, child = heap[0]
+            if not child.active or child._stamp != stamp:
+                heappop(heap)
+            elif child.vtime > vtime:  # charged since: it moves back now, not at each charge
+                heapreplace(heap, (child.vtime, stamp, child))
+            else:
+                return child
+        return None
+
+    def choose(self) -> "Node | None":
+        """Return the active child with the least virtual time, and move this node's time to it."""
+        child = self.least()
+        if child is not None and child.vtime > self.now:
+            self.now = child.vtime
+        return child
+
+    def charge(self, cost: float) -> None:
+        """Charge this node and its ancestors; a negative cost is a refund."""
+        node, parent = self, self.parent
+        while parent is not None:
+            node.vtime += cost / node.weight
+            if cost < 0:
+                node.vtime = max(node.vtime, parent.now)
+                if node.active:
+                    parent._insert(node)  # nearer to the top than its old entry says
+            node, parent = parent, parent.parent
+
+    def forget(self) -> None:
+        """Start again from zero virtual time."""
+        self.vtime = self.now = 0.0
+
+    def _insert(self, child: "Node") -> None:
+        self._stamps += 1
+        child._stamp = self._stamps
+        heappush(self._heap, (child.vtime, self._stamps, child))

@@ -1,0 +1,144 @@
+"""Granting leases: the next job of the fair tree for each free slot."""
+
+from collections import deque
+
+from scheduler.core import keyspace
+from scheduler.core.ending import dead_letter, expire
+from scheduler.core.fleet import Fleet
+from scheduler.core.job import Grant, JobState, Phase, move
+from scheduler.core.leases import Renewal
+from scheduler.core.match import Pool, Queue
+from scheduler.core.moment import Moment
+from scheduler.core.notices import Lease
+from scheduler.core.offers import Free
+from scheduler.core.outputs import DeathReason
+from scheduler.core.shard import Shard
+
+
+def grant_all(fleet: Fleet, shards: dict[int, Shard], moment: Moment, limit: int) -> int:
+    """Match free slots with ready jobs over all shards that may grant; return how many were granted.
+
+    Slots for urgent bands only come first, so that urgent work does not use up the others.
+    """
+    fleet.offers.expire(moment.mono_ms)
+    granted = 0
+    for name, offers in fleet.offers.pools.items():
+        pool = fleet.matcher.pools.get(name)
+        if pool is None or not pool.has_work():
+            continue
+        for line in (offers.restricted, offers.open):
+            granted += _serve(line, pool, fleet, shards, moment, limit - granted)
+    return granted
+
+
+def _serve(
+    line: deque[Free], pool: Pool, fleet: Fleet, shards: dict[int, Shard], moment: Moment, limit: int
+) -> int:
+    """Give each offer one job in turn, so that work spreads over workers, until work or slots end."""
+    granted = 0
+    unserved: list[Free] = []
+
+    def is_ready(shard: int, lane: bytes, key: bytes) -> bool:
+        return _startable(shards[shard], moment, lane, key)
+
+    while line and granted < limit:
+        free = line.popleft()
+        if free.slots <= 0:
+            continue
+        found = fleet.matcher.first(pool, free.lowest_band, takes_suspect=free.takes_suspect, is_ready=is_ready)
+        if found is None:
+            unserved.append(free)
+            if not pool.has_work():
+                break
+            continue
+        number, key, queue = found
+        grant(shards[number], moment, keyspace.job_of_ready(key, queue.lane), free, queue)
+        fleet.offers.take(free)
+        granted += 1
+        if free.slots > 0:
+            line.append(free)
+    line.extendleft(reversed(unserved))
+    return granted
+
+
+def _startable(shard: Shard, moment: Moment, lane: bytes, key: bytes) -> bool:
+    if not shard.is_ready(lane, key):
+        return False
+    state = _known(shard, keyspace.job_of_ready(key, lane))
+    if 0 < state.expires_at_ms <= moment.now_ms:
+        expire(shard, moment, state)
+        return False
+    return True
+
+
+def grant(shard: Shard, moment: Moment, job_id: str, free: Free, payer: Queue) -> None:
+    """Lease a ready job to the worker behind an offer."""
+    state = _known(shard, job_id)
+    raw = shard.raw_spec(job_id)
+    if raw is None:
+        # Never run a job whose record is gone: say so, where someone looks.
+        dead_letter(shard, moment, state, DeathReason.SPEC_MISSING)
+        return
+    lease_ms = shard.fleet.settings.queue(state.queue).lease_ms
+    sender = free.sender
+    suspect = state.history.losses > 0
+    if suspect:
+        free.takes_suspect = False
+    epoch = shard.next_epoch()
+    token = moment.chance.token()
+    given = Grant(
+        epoch,
+        token,
+        lease_ms,
+        state.timeout_ms,
+        sender.worker,
+        sender.boot_id,
+        free.sequence,
+        sender.pool,
+        sender.inbox,
+        moment.now_ms,
+    )
+    leased = move(state, Phase.LEASED, epoch=epoch, grant=given, due_ms=0)
+    shard.put(leased)
+    shard.notify(sender.pool, sender.inbox, lease_of(shard.number, leased, given, raw))
+    estimate = shard.fleet.estimates.get(state.tenant, state.type, state.timeout_ms)
+    payer.charge(estimate)
+    shard.leases.granted(
+        Renewal(
+            job_id,
+            epoch,
+            lease_ms,
+            state.timeout_ms,
+            granted_at_ms=moment.mono_ms,
+            read_at_ms=moment.mono_ms,
+            period_ms=shard.fleet.timing.first_ms,
+            payer=payer,
+            charged_ms=estimate,
+        )
+    )
+
+
+def lease_of(shard: int, state: JobState, given: Grant, raw: bytes) -> Lease:
+    """Return the lease record of a granted job; the same each time it is sent."""
+    return Lease(
+        given.boot_id,
+        state.job_id,
+        given.epoch,
+        given.token,
+        state.history.attempt + 1,
+        given.offer,
+        given.lease_ms,
+        given.timeout_ms,
+        shard,
+        state.history.losses > 0,
+        state.max_attempts,
+        state.checkpoint,
+        raw,
+    )
+
+
+def _known(shard: Shard, job_id: str) -> JobState:
+    state = shard.state(job_id)
+    if state is None:
+        raise AssertionError(f"{job_id}: a ready job without state")
+    return state

@@ -1,0 +1,196 @@
+"""Which job a free slot gets: the fair tree of each pool, over the ready lanes of all shards held here.
+
+Bands, then tenants, then queues, by virtual time charged with busy time (`fair`); inside a queue the first
+by (priority, sequence) over its shards. Suspects, jobs with a loss behind them, stand in a tree of their
+own: an offer that takes one chooses between the two trees as between two children of equal weight, so a
+wave of suspects never takes more than half of what could run others.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from scheduler.core import keyspace
+from scheduler.core.fair import Node
+from scheduler.core.head import Head, Scan
+from scheduler.core.settings import Settings
+
+BAND_WEIGHTS: Final = (50.0, 30.0, 5.0)
+"""Floors of interactive, default, bulk in percent of busy time while all have work; idle shares go round."""
+
+BANDS: Final = range(len(BAND_WEIGHTS))
+
+
+class Queue(Node):
+    """One queue of a tenant in a band: a head for each shard that holds ready jobs of it."""
+
+    __slots__ = ("heads", "lane")
+
+    def __init__(self, parent: Node, lane: bytes) -> None:
+        """Make an empty queue whose ready keys begin with `lane`."""
+        super().__init__(parent)
+        self.lane = lane
+        self.heads: dict[int, Head] = {}
+
+    def first(self) -> tuple[int, bytes] | None:
+        """Return the shard and ready key of the first job, None if there is none."""
+        best: tuple[bytes, int] | None = None
+        for shard, head in self.heads.items():
+            key = head.peek()
+            if key is not None and (best is None or key < best[0]):
+                best = (key, shard)
+        return None if best is None else (best[1], best[0])
+
+
+class Tree:
+    """Bands, tenants and queues of one pool, suspects or others."""
+
+    def __init__(self, root: Node) -> None:
+        """Make the bands below `root`."""
+        self._root = root
+        self._bands = [Node(root, weight) for weight in BAND_WEIGHTS]
+        self._tenants: dict[tuple[int, str], Node] = {}
+
+    def queue(self, lane: bytes) -> Queue:
+        """Make the queue of a lane."""
+        band, tenant, _, _ = keyspace.parse_lane(lane)
+        node = self._tenants.get((band, tenant))
+        if node is None:
+            node = self._tenants[band, tenant] = Node(self._bands[band])
+        return Queue(node, lane)
+
+    def choose(self, lowest_band: int) -> Queue | None:
+        """Return the queue to serve next among bands at least as urgent as `lowest_band`."""
+        bands = [node for node in self._bands[: lowest_band + 1] if node.active]
+        if not bands:
+            return None
+        band = min(bands, key=lambda node: node.vtime)
+        self._root.now = max(self._root.now, band.vtime)
+        tenant = band.choose()
+        queue = tenant.choose() if tenant else None
+        if not isinstance(queue, Queue):
+            raise AssertionError("an active band without an active queue")
+        return queue
+
+    def forget(self) -> None:
+        """Forget virtual times."""
+        for node in (*self._bands, *self._tenants.values()):
+            node.forget()
+
+
+class Pool:
+    """The two trees of a pool."""
+
+    def __init__(self) -> None:
+        """Begin with no work."""
+        self._root = Node(None)
+        self._sides = (Node(self._root), Node(self._root))
+        self.trees = (Tree(self._sides[0]), Tree(self._sides[1]))
+
+    def has_work(self) -> bool:
+        """Say whether any queue is active."""
+        return self._root.least() is not None
+
+    def choose(self, lowest_band: int, *, takes_suspect: bool) -> Queue | None:
+        """Return the queue to serve next with such a slot."""
+        if not takes_suspect or not self._sides[1].active:
+            return self.trees[0].choose(lowest_band)
+        first = self._root.choose()
+        order = (1, 0) if first is self._sides[1] else (0, 1)
+        for side in order:
+            queue = self.trees[side].choose(lowest_band)
+            if queue is not None:
+                return queue
+        return None
+
+    def forget(self) -> None:
+        """Forget virtual times."""
+        for side, tree in zip(self._sides, self.trees, strict=True):
+            side.forget()
+            tree.forget()
+
+
+class Matcher:
+    """All ready lanes of the shards held by one dispatcher, by pool."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the settings that send queues to pools."""
+        self._settings = settings
+        self.pools: dict[str, Pool] = {}
+        self._queues: dict[bytes, Queue] = {}
+
+    def push(self, shard: int, lane: bytes, key: bytes, scan: Scan) -> None:
+        """Say that a job became ready; `scan` reads its shard's store."""
+        queue = self._queue(lane)
+        head = queue.heads.get(shard)
+        if head is None:
+            head = queue.heads[shard] = Head(lane, keyspace.after(lane), scan, on_disk=False)
+        head.push(key)
+        queue.activate()
+
+    def load(self, shard: int, lanes: Iterable[bytes], scan: Scan) -> None:
+        """Take the lanes that a shard's store holds, in place of what was known of it."""
+        self.unload(shard)
+        for lane in lanes:
+            queue = self._queue(lane)
+            queue.heads[shard] = Head(lane, keyspace.after(lane), scan, on_disk=True)
+            queue.activate()
+
+    def unload(self, shard: int) -> None:
+        """Forget the lanes of a shard."""
+        for queue in [queue for queue in self._queues.values() if shard in queue.heads]:
+            del queue.heads[shard]
+            if not queue.heads:
+                self._drop(queue)
+
+    def applied(self, shard: int, lanes: Iterable[bytes]) -> None:
+        """Say that the shard's store now holds the keys pushed to these lanes."""
+        for lane in lanes:
+            queue = self._queues.get(lane)
+            head = queue.heads.get(shard) if queue else None
+            if head is not None:
+                head.applied()
+
+    def first(
+        self, pool: Pool, lowest_band: int, *, takes_suspect: bool, is_ready: Callable[[int, bytes, bytes], bool]
+    ) -> tuple[int, bytes, Queue] | None:
+        """Take the job that such a slot gets: its shard, ready key and queue.
+
+        Keys are hints; those for which `is_ready(shard, lane, key)` is false are dropped on the way.
+        """
+        while (queue := pool.choose(lowest_band, takes_suspect=takes_suspect)) is not None:
+            first = queue.first()
+            if first is None:
+                self._drop(queue)
+                continue
+            shard, key = first
+            queue.heads[shard].pop()
+            if is_ready(shard, queue.lane, key):
+                return shard, key, queue
+        return None
+
+    def forget(self) -> None:
+        """Forget virtual times: they are estimates of a life that ended."""
+        for pool in self.pools.values():
+            pool.forget()
+        for queue in self._queues.values():
+            queue.forget()
+
+    def _queue(self, lane: bytes) -> Queue:
+        queue = self._queues.get(lane)
+        if queue is None:
+            _, _, name, suspect = keyspace.parse_lane(lane)
+            queue = self._queues[lane] = self.pool(self._settings.queue(name).pool).trees[suspect].queue(lane)
+        return queue
+
+    def pool(self, name: str) -> Pool:
+        """Return the pool `name`."""
+        pool = self.pools.get(name)
+        if pool is None:
+            pool = self.pools[name] = Pool()
+        return pool
+
+    def _drop(self, queue: Queue) -> None:
+        # The queue's virtual time goes with it; it would rejoin at its tenant's current time anyway, and
+        # what a tenant or band was charged stays there.
+        queue.deactivate()
+        self._queues.pop(queue.lane, None)

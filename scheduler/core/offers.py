@@ -1,0 +1,133 @@
+"""The free slots that workers offered to this dispatcher, by pool.
+
+An offer lives `Timing.offer_life_ms` from when it was read. It is known by boot id, sequence and the shard
+it came through, so reading it again after a rewind changes nothing. A higher sequence of a boot id
+replaces its older plain offers; the slot that a completion frees stands on its own.
+"""
+
+from collections import deque
+
+import msgspec
+
+from scheduler.core.reports import Freed, Offer, Sender
+
+
+class Free(msgspec.Struct, eq=False):
+    """An offer as it stands: `slots` still free."""
+
+    sender: Sender
+    sequence: int
+    slots: int
+    lowest_band: int
+    takes_suspect: bool
+    read_at_ms: int  # monotonic
+    plain: bool
+
+
+class PoolOffers:
+    """The offers of one pool: slots for urgent bands only apart from the others, oldest first."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.restricted: deque[Free] = deque()
+        self.open: deque[Free] = deque()
+
+    def line_for(self, free: Free) -> deque[Free]:
+        """Return the line an offer stands in."""
+        return self.open if free.lowest_band >= _LEAST_URGENT else self.restricted
+
+    def slots(self) -> int:
+        """Return how many slots are free, counting offers that may have died."""
+        return sum(free.slots for free in self.restricted) + sum(free.slots for free in self.open)
+
+
+_LEAST_URGENT = 2
+
+
+class Offers:
+    """All offers of one dispatcher."""
+
+    def __init__(self, life_ms: int) -> None:
+        """Take how long an offer lives, in milliseconds."""
+        self._life_ms = life_ms
+        self._known: dict[tuple[bytes, int, int], Free] = {}
+        self._latest: dict[bytes, int] = {}
+        self._plain: dict[bytes, list[Free]] = {}
+        self._taken: list[Free] = []
+        self.pools: dict[str, PoolOffers] = {}
+
+    def add(self, offer: Offer, shard: int, mono_ms: int) -> None:
+        """Take a plain offer that was read from `shard`."""
+        boot_id = offer.sender.boot_id
+        latest = self._latest.get(boot_id, 0)
+        if offer.sequence < latest or (boot_id, offer.sequence, shard) in self._known:
+            return
+        if offer.sequence > latest:
+            for older in self._plain.pop(boot_id, ()):
+                older.slots = 0
+            self._latest[boot_id] = offer.sequence
+        free = Free(
+            offer.sender, offer.sequence, offer.slots, offer.lowest_band, offer.takes_suspect, mono_ms, plain=True
+        )
+        self._plain.setdefault(boot_id, []).append(free)
+        self._place(free, shard)
+
+    def add_freed(self, sender: Sender, freed: Freed, shard: int, mono_ms: int) -> None:
+        """Take the slot that a report read from `shard` frees."""
+        if (sender.boot_id, freed.sequence, shard) in self._known:
+            return
+        self._place(
+            Free(sender, freed.sequence, 1, freed.lowest_band, freed.takes_suspect, mono_ms, plain=False), shard
+        )
+
+    def take(self, free: Free) -> None:
+        """Take one slot of an offer."""
+        free.slots -= 1
+        self._taken.append(free)
+
+    def settle(self) -> None:
+        """Say that the slots taken in this turn are gone for good."""
+        self._taken.clear()
+
+    def give_back(self) -> None:
+        """Give back the slots that a dropped turn took."""
+        for free in self._taken:
+            if free.slots == 0:
+                self.pools[free.sender.pool].line_for(free).append(free)
+            free.slots += 1
+        self._taken.clear()
+
+    def expire(self, mono_ms: int) -> None:
+        """Forget offers whose life is over, and what is known of workers that offered nothing since."""
+        dead_before = mono_ms - self._life_ms
+        # Insertion order is reading order, so the first live one ends the search.
+        while self._known:
+            key, free = next(iter(self._known.items()))
+            if free.read_at_ms > dead_before:
+                return
+            free.slots = 0
+            del self._known[key]
+            self._forget_plain(key[0], free)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known.clear()
+        self._latest.clear()
+        self._plain.clear()
+        self._taken.clear()
+        self.pools.clear()
+
+    def _place(self, free: Free, shard: int) -> None:
+        self._known[free.sender.boot_id, free.sequence, shard] = free
+        pool = self.pools.get(free.sender.pool)
+        if pool is None:
+            pool = self.pools[free.sender.pool] = PoolOffers()
+        pool.line_for(free).append(free)
+
+    def _forget_plain(self, boot_id: bytes, free: Free) -> None:
+        plain = self._plain.get(boot_id)
+        if plain and free in plain:
+            plain.remove(free)
+            if not plain:
+                del self._plain[boot_id]
+                self._latest.pop(boot_id, None)

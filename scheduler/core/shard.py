@@ -1,0 +1,230 @@
+"""One shard: its jobs as a view over the store with this turn's changes on top.
+
+Handlers (`admission`, `reporting`, `granting`, `wakeups`) read states here and put new ones; nothing they
+decide is true before the turn has committed. Then `batch` gives what the store is to write, indexes
+included, and `applied` or `dropped` brings memory in line with the store again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from scheduler.core import keyspace
+from scheduler.core.changes import Changes, NoticeOut
+from scheduler.core.fleet import Fleet
+from scheduler.core.head import Head
+from scheduler.core.index import index_keys
+from scheduler.core.inputs import SUBMITS, Input
+from scheduler.core.job import JobState, Phase
+from scheduler.core.leases import Leases, Renewal
+from scheduler.core.notices import Notice
+from scheduler.core.spec import JobSpec
+
+
+class View(Protocol):
+    """The shard's store, decoded."""
+
+    def state(self, job_id: str) -> JobState | None:
+        """Return a job's state."""
+
+    def raw_spec(self, job_id: str) -> bytes | None:
+        """Return a job's record as submitted."""
+
+    def decode_spec(self, raw: bytes) -> JobSpec:
+        """Return a stored record decoded."""
+
+    def scan(self, start: bytes, stop: bytes, limit: int) -> Sequence[tuple[bytes, bytes]]:
+        """Return at most `limit` entries with start <= key < stop, in key order."""
+
+
+class Shard:
+    """The decisions of one shard in one turn, over its store."""
+
+    def __init__(self, number: int, view: View, fleet: Fleet, leases: Leases, *, epoch: int) -> None:
+        """Begin on a store that holds the shard's whole state; `epoch` is the last one given."""
+        self.number = number
+        self.fleet = fleet
+        self.leases = leases
+        self.epoch = epoch
+        self.changes = Changes()
+        self.granting = False  # false while adopting: admit, but grant and expire nothing
+        self.read_up_to_ms: dict[Input, int] = dict.fromkeys(SUBMITS, 0)
+        self._view = view
+        self._live: dict[str, JobState] = {}
+        self._committed_epoch = epoch
+        self._lanes: set[bytes] = set()
+        self.timers = Head(keyspace.TIMER, keyspace.after(keyspace.TIMER), view.scan, on_disk=True)
+        self.drops = Head(keyspace.DROP, keyspace.after(keyspace.DROP), view.scan, on_disk=True)
+        self.load()
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def state(self, job_id: str) -> JobState | None:
+        """Return a job's state as of this point in the turn."""
+        changes = self.changes
+        if job_id in changes.states:
+            return changes.states[job_id]
+        if job_id in changes.read:
+            return changes.read[job_id]
+        stored = self._live.get(job_id) or self._view.state(job_id)
+        changes.read[job_id] = stored
+        return stored
+
+    def raw_spec(self, job_id: str) -> bytes | None:
+        """Return a job's record as submitted, as of this point in the turn."""
+        specs = self.changes.specs
+        return specs[job_id] if job_id in specs else self._view.raw_spec(job_id)
+
+    def spec(self, job_id: str) -> JobSpec | None:
+        """Return a job's record decoded."""
+        raw = self.raw_spec(job_id)
+        return None if raw is None else self._view.decode_spec(raw)
+
+    def live(self) -> Iterator[JobState]:
+        """Go through all leased jobs as of the last commit."""
+        return iter(list(self._live.values()))
+
+    def scan(self, start: bytes, stop: bytes, limit: int) -> Sequence[tuple[bytes, bytes]]:
+        """Scan the store as of the last commit."""
+        return self._view.scan(start, stop, limit)
+
+    def is_ready(self, lane: bytes, key: bytes) -> bool:
+        """Say whether a ready key still stands for a ready job."""
+        state = self.state(keyspace.job_of_ready(key, lane))
+        return state is not None and state.phase is Phase.READY and keyspace.ready_key(state) == key
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    def put(self, new: JobState) -> None:
+        """Let `new` be the state of its job."""
+        job_id = new.job_id
+        old = self.state(job_id)
+        self.changes.states[job_id] = new
+        if new.phase is Phase.READY and (old is None or old.phase is not Phase.READY):
+            key = keyspace.ready_key(new)
+            lane = keyspace.lane_of(key)
+            self._lanes.add(lane)
+            self.fleet.matcher.push(self.number, lane, key, self._view.scan)
+
+    def drop(self, job_id: str) -> None:
+        """Forget a job altogether."""
+        self.state(job_id)
+        self.changes.states[job_id] = None
+        self.changes.specs[job_id] = None
+
+    def put_spec(self, job_id: str, raw: bytes) -> None:
+        """Keep a job's record."""
+        self.changes.specs[job_id] = raw
+
+    def drop_spec(self, job_id: str) -> None:
+        """Let a job's record go."""
+        self.changes.specs[job_id] = None
+
+    def next_epoch(self) -> int:
+        """Return a new epoch; they rise over the whole shard, so a forgotten id that returns starts higher."""
+        self.epoch += 1
+        return self.epoch
+
+    def notify(self, pool: str, inbox: int, notice: Notice) -> None:
+        """Send a notice once the turn has committed."""
+        self.changes.notices.append(NoticeOut(pool, inbox, notice))
+
+    def settle(self, job_id: str, busy_ms: float) -> Renewal | None:
+        """End a live lease: forget its renewals and settle what was charged with what it took."""
+        entry = self.leases.ended(job_id)
+        if entry is not None and entry.payer is not None:
+            entry.payer.charge(busy_ms - entry.charged_ms)
+        return entry
+
+    # -- after the transaction ---------------------------------------------------------------------
+
+    def batch(
+        self, encoded: dict[str, bytes]
+    ) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
+        """Return the puts and deletes that bring the store to this turn's end.
+
+        `encoded` holds the state records as they went into the changelog.
+        """
+        puts: list[tuple[bytes, bytes]] = []
+        deletes: list[bytes] = []
+        changes = self.changes
+        for job_id, new in changes.states.items():
+            if new is None:
+                deletes.append(keyspace.state_key(job_id))
+            else:
+                puts.append((keyspace.state_key(job_id), encoded[job_id]))
+            index_delta(changes.read[job_id], new, puts, deletes)
+        for job_id, raw in changes.specs.items():
+            if raw is None:
+                deletes.append(keyspace.spec_key(job_id))
+            else:
+                puts.append((keyspace.spec_key(job_id), raw))
+        return puts, deletes
+
+    def applied(self, puts: list[tuple[bytes, bytes]]) -> None:
+        """Say that the store has written `batch`; begin the next turn."""
+        for job_id, new in self.changes.states.items():
+            if new is not None and new.phase is Phase.LEASED:
+                self._live[job_id] = new
+            else:
+                self._live.pop(job_id, None)
+        for key, _ in puts:
+            if key.startswith(keyspace.TIMER):
+                self.timers.push(key)
+            elif key.startswith(keyspace.DROP):
+                self.drops.push(key)
+        self.timers.applied()
+        self.drops.applied()
+        self.fleet.matcher.applied(self.number, self._lanes)
+        self._lanes.clear()
+        self._committed_epoch = self.epoch
+        self.changes = Changes()
+
+    def dropped(self) -> None:
+        """Say that the turn came to nothing; bring memory back to what the store holds."""
+        self.changes = Changes()
+        self.epoch = self._committed_epoch
+        self._lanes.clear()
+        self.timers.reset()
+        self.drops.reset()
+        self.load()
+        live = self._live.values()
+        self.leases.keep_only({(state.job_id, state.epoch) for state in live})
+
+    def load(self) -> None:
+        """Read the live leases and the ready lanes from the store."""
+        self._live = {state.job_id: state for state in self._read_leased()}
+        self.fleet.matcher.load(self.number, list(self._read_lanes()), self._view.scan)
+
+    def _read_leased(self) -> Iterator[JobState]:
+        for key in walk(self._view.scan, keyspace.LEASED):
+            state = self._view.state(key[1:].decode())
+            if state is None or state.phase is not Phase.LEASED:
+                raise AssertionError(f"shard {self.number}: index and state of {key[1:]!r} differ")
+            yield state
+
+    def _read_lanes(self) -> Iterator[bytes]:
+        start, stop = keyspace.READY, keyspace.after(keyspace.READY)
+        while found := self._view.scan(start, stop, 1):
+            lane = keyspace.lane_of(found[0][0])
+            yield lane
+            start = keyspace.after(lane)
+
+
+def index_delta(
+    old: JobState | None, new: JobState | None, puts: list[tuple[bytes, bytes]], deletes: list[bytes]
+) -> None:
+    """Add to a batch what takes the indexes from `old` to `new`: the only place that maintains them."""
+    before, now = index_keys(old), index_keys(new)
+    deletes.extend(key for key in before if key not in now)
+    puts.extend((key, b"") for key in now if key not in before)
+
+
+def walk(scan: Callable[[bytes, bytes, int], Sequence[tuple[bytes, bytes]]], prefix: bytes) -> Iterator[bytes]:
+    """Go through the keys that begin with `prefix`, a bounded scan at a time."""
+    start, stop = prefix, keyspace.after(prefix)
+    while found := scan(start, stop, _WALK):
+        yield from (key for key, _ in found)
+        start = found[-1][0] + b"\0"
+
+
+_WALK = 1_024

@@ -1,0 +1,189 @@
+"""What time does to jobs: due times, expiries of leases, time-outs, keep times, and waking after a take-over."""
+
+import msgspec
+
+from scheduler.core import bounds, keyspace
+from scheduler.core.ending import cancel, dead_letter, expire, shrink
+from scheduler.core.granting import lease_of
+from scheduler.core.inputs import SUBMITS
+from scheduler.core.job import ENDED, End, Ending, Grant, JobState, Phase, move
+from scheduler.core.leases import Renewal
+from scheduler.core.moment import Moment
+from scheduler.core.outputs import DeathReason, RetryRecord
+from scheduler.core.reporting import lose, revoke_of, timed_out, with_lost_run
+from scheduler.core.shard import Shard, walk
+
+
+def wake_due(shard: Shard, moment: Moment, limit: int) -> int:
+    """Act on at most `limit` timers that are due; return how many were looked at."""
+    looked_at = 0
+    while looked_at < limit and (key := shard.timers.peek()) is not None:
+        due_ms, job_id = keyspace.parse_timed(key)
+        if due_ms > moment.now_ms:
+            break
+        shard.timers.pop()
+        looked_at += 1
+        _wake(shard, moment, job_id)
+    return looked_at
+
+
+def _wake(shard: Shard, moment: Moment, job_id: str) -> None:
+    state = shard.state(job_id)
+    if state is None or state.phase in ENDED or state.phase is Phase.LEASED:
+        return
+    if 0 < state.expires_at_ms <= moment.now_ms:
+        expire(shard, moment, state)
+    elif state.phase in (Phase.SCHEDULED, Phase.RETRYING) and state.due_ms <= moment.now_ms and not state.tier:
+        shard.changes.counts[("woken",)] += 1
+        shard.put(move(state, Phase.READY))
+
+
+def drop_old(shard: Shard, moment: Moment, limit: int) -> int:
+    """Drop or shrink at most `limit` ended jobs whose keep time is over; return how many were looked at."""
+    looked_at = 0
+    while looked_at < limit and (key := shard.drops.peek()) is not None:
+        drop_at_ms, job_id = keyspace.parse_timed(key)
+        if drop_at_ms > moment.now_ms:
+            break
+        state = shard.state(job_id)
+        end = state.end if state is not None else None
+        if state is not None and end is not None and end.drop_at_ms == drop_at_ms:
+            if not _read_past(shard, end.at_ms):
+                break  # it stays at the head until the submits are read that far
+            _forget(shard, moment, state, end)
+        shard.drops.pop()
+        looked_at += 1
+    return looked_at
+
+
+def _forget(shard: Shard, moment: Moment, state: JobState, end: End) -> None:
+    until_ms = end.at_ms + shard.fleet.settings.queue(state.queue).keep_keys_ms
+    if state.has_key and not end.stub and until_ms > moment.now_ms:
+        shard.put(shrink(state, until_ms))
+        shard.drop_spec(state.job_id)
+    else:
+        shard.drop(state.job_id)
+
+
+def _read_past(shard: Shard, at_ms: int) -> bool:
+    # A submit that is still unread may be a repeat of this job: dropping the state would run it again.
+    return all(shard.read_up_to_ms[submit] > at_ms for submit in SUBMITS)
+
+
+def on_retry(shard: Shard, moment: Moment, record: RetryRecord) -> None:
+    """Take a job out of its retry topic. Early, late and doubled records do no harm: the state is the truth."""
+    state = shard.state(record.job_id)
+    if state is None or state.phase is not Phase.RETRYING or state.epoch != record.epoch or not state.tier:
+        shard.changes.counts[("retry_records_ignored",)] += 1
+    elif state.due_ms <= moment.now_ms:
+        shard.put(move(state, Phase.READY, tier=0))
+    else:
+        shard.put(msgspec.structs.replace(state, tier=0))
+
+
+def wake_overdue(shard: Shard, moment: Moment, limit: int) -> int:
+    """Make jobs ready whose retry record should have come long ago; return how many.
+
+    Only for tiers that are read to their end: then the record is lost, and the state is the truth.
+    """
+    woken = 0
+    line = moment.now_ms - shard.fleet.timing.retry_overdue_ms
+    for key in walk(shard.scan, keyspace.TIERED):
+        due_ms, job_id = keyspace.parse_timed(key)
+        if due_ms > line or woken >= limit:
+            break
+        state = shard.state(job_id)
+        if state is not None and state.phase is Phase.RETRYING and state.tier:
+            shard.put(move(state, Phase.READY, tier=0))
+            shard.changes.counts[("retry_records_missed",)] += 1
+            woken += 1
+    return woken
+
+
+# -- leases --------------------------------------------------------------------------------------------
+
+
+def expire_leases(shard: Shard, moment: Moment, echo_produced_at_ms: int) -> None:
+    """Expire the leases that an own echo, read back just now, proves to be over."""
+    for entry in shard.leases.expired(echo_produced_at_ms)[: bounds.TURN_EXPIRIES]:
+        state = shard.state(entry.job_id)
+        if state is not None and state.phase is Phase.LEASED and state.epoch == entry.epoch:
+            shard.settle(entry.job_id, moment.mono_ms - entry.granted_at_ms)
+            _expire_lease(shard, moment, state, _given(state))
+
+
+def _expire_lease(shard: Shard, moment: Moment, state: JobState, given: Grant) -> None:
+    if given.ending is Ending.CANCEL:
+        cancel(shard, moment, state, "cancelled")
+    elif given.ending is Ending.TIMEOUT:
+        timed_out(shard, moment, state, None)
+    elif given.started:
+        shard.changes.counts["attempts", state.queue, "lost"] += 1
+        lose(shard, moment, with_lost_run(state, moment, "lost"))
+    else:
+        shard.changes.counts["attempts", state.queue, "undelivered"] += 1
+        _undelivered(shard, moment, with_lost_run(state, moment, "undelivered"))
+
+
+def _undelivered(shard: Shard, moment: Moment, state: JobState) -> None:
+    history = msgspec.structs.replace(state.history, undelivered=state.history.undelivered + 1)
+    state = msgspec.structs.replace(state, history=history)
+    if history.undelivered >= bounds.UNDELIVERED_MAX:
+        dead_letter(shard, moment, state, DeathReason.UNDELIVERABLE)
+    else:
+        shard.put(move(state, Phase.READY))
+
+
+def end_overlong(shard: Shard, moment: Moment) -> None:
+    """Set `ending` on leases that are over their time-out, and ask their workers to stop.
+
+    The worker's own time-out comes first; this one is for workers that don't keep theirs.
+    """
+    for entry in shard.leases.timeouts(moment.mono_ms):
+        state = shard.state(entry.job_id)
+        given = state.grant if state is not None else None
+        if state is None or given is None or state.phase is not Phase.LEASED or given.ending is not Ending.NONE:
+            continue
+        state = msgspec.structs.replace(state, grant=msgspec.structs.replace(given, ending=Ending.TIMEOUT))
+        shard.put(state)
+        shard.notify(given.pool, given.inbox, revoke_of(shard, state, str(Ending.TIMEOUT)))
+
+
+def adopt_leases(shard: Shard, mono_ms: int) -> None:
+    """Enter every live lease that has no entry in the renewal table, with a whole fresh period from `mono_ms`."""
+    for state in shard.live():
+        given = _given(state)
+        shard.leases.adopted(
+            Renewal(
+                state.job_id,
+                given.epoch,
+                given.lease_ms,
+                given.timeout_ms,
+                granted_at_ms=mono_ms,
+                read_at_ms=mono_ms,
+                period_ms=given.lease_ms,
+            )
+        )
+
+
+def resend_leases(shard: Shard) -> int:
+    """Send every live lease again, for an ending one only its revoke; return how many."""
+    sent = 0
+    for state in shard.live():
+        current = shard.state(state.job_id)
+        if current is None or current.phase is not Phase.LEASED or current.epoch != state.epoch:
+            continue
+        given = _given(current)
+        raw = shard.raw_spec(state.job_id)
+        if given.ending is not Ending.NONE:
+            shard.notify(given.pool, given.inbox, revoke_of(shard, current, str(given.ending)))
+        elif raw is not None:
+            shard.notify(given.pool, given.inbox, lease_of(shard.number, current, given, raw))
+        sent += 1
+    return sent
+
+
+def _given(state: JobState) -> Grant:
+    if state.grant is None:
+        raise AssertionError(f"{state.job_id}: leased without a grant")
+    return state.grant

@@ -1,0 +1,92 @@
+"""The producer outside transactions: leases, notices, echoes. Nothing waits for it."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from scheduler.dispatcher.ports import LogError, Outgoing
+from scheduler.kafka.client_settings import Properties
+from scheduler.kafka.deadline import Deadline
+from scheduler.kafka.errors import Verdict, describe, error_of, judge
+from scheduler.kafka.names import Names
+from scheduler.kafka.troubles import LOG, Troubles
+
+_ROOM_S: Final = 1.0
+_CLOSE_S: Final = 2.0
+
+
+class PlainProducer:
+    """An idempotent producer whose records may be lost without harm.
+
+    A lost lease expires and is granted again, a lost notice is repeated at the next beat, a lost echo a second
+    later. So failures are counted and logged, not raised.
+    """
+
+    def __init__(self, settings: Properties, names: Names, troubles: Troubles) -> None:
+        """Make the producer; it connects by itself."""
+        self._settings = settings
+        self._names = names
+        self._troubles = troubles
+        self._failures: list[tuple[KafkaError | None, Message]] = []
+        self._producer = self._made()
+        self.lost = 0
+
+    def send(self, records: Iterable[Outgoing]) -> None:
+        """Hand records to the client and see to the reports of earlier ones."""
+        for record in records:
+            self._send(record)
+        self.serve()
+
+    def serve(self) -> None:
+        """Take the delivery reports that wait; only failures are reported."""
+        self._producer.poll(0)
+        if self._failures:
+            self._count(self._failures)
+            self._failures = []
+
+    def close(self) -> None:
+        """Send what waits, for at most two seconds."""
+        self._producer.flush(_CLOSE_S)
+        self.serve()
+
+    def _made(self) -> Producer:
+        return Producer({**self._troubles.attached(self._settings), "on_delivery": self._store})
+
+    def _store(self, error: KafkaError | None, message: Message) -> None:
+        self._failures.append((error, message))
+
+    def _send(self, record: Outgoing) -> None:
+        deadline = Deadline(_ROOM_S)
+        remade = False
+        while True:
+            try:
+                self._produce(record)
+                return
+            except BufferError:
+                if deadline.passed:  # a broker that does not answer: leases in the queue are too late anyway
+                    self.lost += 1
+                    return
+                self._producer.poll(0.02)
+            except KafkaException as raised:
+                error = error_of(raised)
+                if error is None or judge(error) is not Verdict.UNUSABLE or remade:
+                    raise LogError(f"produce to {record.topic}: {raised}") from raised
+                LOG.warning("the plain producer is made anew: %s", describe(error))
+                self._producer = self._made()
+                remade = True
+
+    def _produce(self, record: Outgoing) -> None:
+        topic = record.topic if record.foreign else self._names.full(record.topic)
+        if record.headers:
+            self._producer.produce(
+                topic, record.value, record.key, record.partition, headers=list(record.headers)
+            )
+        else:
+            self._producer.produce(topic, record.value, record.key, record.partition)
+
+    def _count(self, failures: list[tuple[KafkaError | None, Message]]) -> None:
+        self.lost += len(failures)
+        error, message = failures[0]
+        text = describe(error) if error is not None else ""
+        LOG.warning("%d records not delivered, first to %s: %s", len(failures), message.topic(), text)

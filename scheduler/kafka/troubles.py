@@ -1,0 +1,41 @@
+"""What the client says on the side: its log lines and its errors that belong to no call."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from scheduler.kafka.client_settings import Properties
+from scheduler.kafka.errors import describe
+
+LOG: Final = logging.getLogger("scheduler.kafka")
+_CLIENT_LOG: Final = logging.getLogger("scheduler.kafka.client")
+
+
+class Troubles:
+    """Remembers the last of the client's stray errors, to name the cause when a call runs out of time.
+
+    A wrong password, for example, shows only here: the calls themselves just time out.
+    """
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._last: KafkaError | None = None
+
+    def note(self, error: KafkaError) -> None:
+        """Remember an error and do nothing else.
+
+        The client calls this inside poll and flush; asking the error for its name there, while a fenced
+        producer's exception is pending, ends in `SystemError`.
+        """
+        self._last = error
+
+    def why(self) -> str:
+        """Return ` (last error: …)`, or nothing."""
+        return f" (last error: {describe(self._last)})" if self._last is not None else ""
+
+    def attached(self, settings: Properties) -> dict[str, object]:
+        """Return `settings` with the client's errors and log lines led here."""
+        note: Callable[[KafkaError], None] = self.note
+        return {**settings, "error_cb": note, "logger": _CLIENT_LOG}
