@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Final
 
+from scheduler.client.showing import shown
 from scheduler.core import bounds
 
 Duration = str | timedelta
@@ -43,7 +44,7 @@ def duration_ms(value: Duration) -> int:
     else:
         raise ValueError(_no_unit(value))
     if not 0 <= total <= bounds.TIME_MAX_MS:
-        raise ValueError(f"{_short(value)} is not a duration between 0 and {bounds.TIME_MAX_MS} ms")
+        raise ValueError(f"{shown(value)} is not a duration between 0 and {bounds.TIME_MAX_MS} ms")
     return total
 
 
@@ -52,7 +53,7 @@ def moment_ms(value: Moment) -> int:
     if isinstance(value, str):
         value = _parsed_moment(value)
     elif not isinstance(value, datetime):
-        raise ValueError(f"{_short(value)} is not a time: give an aware datetime, or text with an offset")
+        raise ValueError(f"{shown(value)} is not a time: give an aware datetime, or text with an offset")
     if value.utcoffset() is None:
         raise ValueError(f"{value.isoformat()} has no time zone: give an aware datetime, for example tzinfo=UTC")
     total = -(-(value - _EPOCH) // _MS)
@@ -71,22 +72,17 @@ def _parsed_ms(text: str) -> int:
 def _parsed_moment(text: str) -> datetime:
     match = _RFC3339.fullmatch(text) if len(text) <= _TEXT_MAX_CHARS else None
     if match is None:
-        raise ValueError(f"{_short(text)} is not a time: write it like '2026-12-01T08:00:00+01:00'")
+        raise ValueError(f"{shown(text)} is not a time: write it like '2026-12-01T08:00:00+01:00'")
     if match[2] is None:
-        raise ValueError(f"{_short(text)} has no offset: write it like '2026-12-01T08:00:00+01:00'")
+        raise ValueError(f"{shown(text)} has no offset: write it like '2026-12-01T08:00:00+01:00'")
     try:
         return datetime.fromisoformat(text.upper())
     except ValueError as error:
-        raise ValueError(f"{_short(text)} is not a time: {error}") from None
+        raise ValueError(f"{shown(text)} is not a time: {error}") from None
 
 
 def _no_unit(value: object) -> str:
     digits = isinstance(value, str) and value.replace(".", "", 1).isdecimal()
     if digits or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return f"{_short(value)} has no unit: write '{str(value)[:20]}s', or give a timedelta"
-    return f"{_short(value)} is not a duration: write it like '90s' or '1h30m', or give a timedelta"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _TEXT_MAX_CHARS else f"{text[:40]}…"
+        return f"{shown(value)} has no unit: write '{str(value)[:20]}s', or give a timedelta"
+    return f"{shown(value)} is not a duration: write it like '90s' or '1h30m', or give a timedelta"

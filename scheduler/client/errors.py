@@ -71,6 +71,7 @@ class NoGateway(JobsError):
 
     __module__ = "scheduler"
 
-    def __init__(self, doing: str = "reading a result") -> None:
-        """Say what was to be done."""
-        super().__init__(f"{doing} needs the gateway: set JOBS_URL, for example http://127.0.0.1:8080")
+    def __init__(self, doing: str = "reading a result", url: str | None = None) -> None:
+        """Say what was to be done; `url` is JOBS_URL, if it is set all the same."""
+        wanted = "set JOBS_URL, for example http://127.0.0.1:8080"
+        super().__init__(f"{doing} needs the gateway: {f'{url} is none that this version can ask' if url else wanted}")

@@ -15,7 +15,8 @@ SMALL: Final = tuple((z >> 1) ^ -(z & 1) for z in range(128))
 """The number that each one-byte varint means."""
 LENGTHS: Final = tuple(None if z & 1 else z >> 1 for z in range(128))
 """The same for lengths; None, which adds to nothing, for negative ones."""
-NUMBERS: Final = tuple(bytes([n << 1]) if n < 64 else bytes([n << 1 & 0x7F | 0x80, n >> 6]) for n in range(8192))
+_VARINTS: Final = tuple(bytes([z]) if z < 128 else bytes([z & 0x7F | 0x80, z >> 7]) for z in range(1 << 14))
+NUMBERS: Final = _VARINTS[::2]
 """The varint of each number from 0 to 8191."""
 
 _GROUPS: Final = tuple(bytes([z & 0x7F | 0x80, z >> 7 | 0x80]) for z in range(1 << 14))
@@ -123,7 +124,7 @@ def block_head(data: bytes, position: int, first: int) -> tuple[int, int, int]:
     return -count, size >> 1, position
 
 
-def _varint(z: int) -> bytes:
+def _long_varint(z: int) -> bytes:
     out = bytearray()
     while z > 127:
         out.append(z & 0x7F | 0x80)
@@ -140,13 +141,12 @@ def put_long(value: Any) -> bytes:
         raise WrongTypeError("must fit 64 bits")
     z = (value << 1) ^ (value >> 63)
     if z < 1 << 14:
-        return _varint(z)
-    high = z >> 14
-    if high < 1 << 14:
-        return _GROUPS[z & 0x3FFF] + (NUMBERS[high >> 1] if not high & 1 else _varint(high))
-    if high < 1 << 28:
-        return _GROUPS[z & 0x3FFF] + _GROUPS[high & 0x3FFF] + _varint(high >> 14)
-    return _varint(z)
+        return _VARINTS[z]
+    if z < 1 << 28:
+        return _GROUPS[z & 0x3FFF] + _VARINTS[z >> 14]
+    if z < 1 << 42:  # times up to the year 2039
+        return _GROUPS[z & 0x3FFF] + _GROUPS[z >> 14 & 0x3FFF] + _VARINTS[z >> 28]
+    return _long_varint(z)
 
 
 def put_int(value: Any) -> bytes:

@@ -1,12 +1,13 @@
 """What one turn decides for one shard. Nothing of it is true before the turn's transaction has committed."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
 from scheduler.core.job import JobState
 from scheduler.core.notices import Notice
-from scheduler.core.outputs import Output
+from scheduler.core.outputs import CommandOut, Output
 
 
 class NoticeOut(msgspec.Struct, frozen=True):
@@ -31,6 +32,20 @@ class Changes:
         self.notices: list[NoticeOut] = []
         self.counts: Counter[tuple[str, ...]] = Counter()
         self.durable = False  # inputs must be remembered although no state changed
+
+    def take_commands(self, held: Callable[[int], bool]) -> list[CommandOut]:
+        """Take out the commands to shards for which `held` is true."""
+        local: list[CommandOut] = []
+        kept: list[Output] = []
+        for output in self.outputs:
+            if isinstance(output, CommandOut) and held(output.shard):
+                local.append(output)
+            else:
+                kept.append(output)
+        if local:
+            self.outputs = kept
+            self.durable = True
+        return local
 
     def must_commit(self) -> bool:
         """Say whether the turn has to be committed for this shard."""

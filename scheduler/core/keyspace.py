@@ -16,6 +16,7 @@ TIMER: Final = b"t"
 LEASED: Final = b"l"
 TIERED: Final = b"w"
 DROP: Final = b"d"
+INDEXED: Final = b"i"  # present once the local indexes are complete
 
 
 def state_key(job_id: str) -> bytes:

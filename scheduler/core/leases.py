@@ -115,6 +115,15 @@ class Leases:
         self._echoes[self._sequence] = mono_ms
         return self._sequence
 
+    @property
+    def last_echo(self) -> int:
+        """The sequence of the last echo sent."""
+        return self._sequence
+
+    def hurry_echo(self) -> None:
+        """Let the next echo go at once."""
+        self._echoed_at_ms = None
+
     def echo_read(self, sequence: int) -> int | None:
         """Take an own echo that came back; return when it was produced, None for an unknown one."""
         produced_at_ms = self._echoes.pop(sequence, None)

@@ -46,7 +46,6 @@ class Shard:
         self.leases = leases
         self.epoch = epoch
         self.changes = Changes()
-        self.granting = False  # false while adopting: admit, but grant and expire nothing
         self.read_up_to_ms: dict[Input, int] = dict.fromkeys(SUBMITS, 0)
         self._view = view
         self._live: dict[str, JobState] = {}
@@ -107,9 +106,10 @@ class Shard:
 
     def drop(self, job_id: str) -> None:
         """Forget a job altogether."""
-        self.state(job_id)
+        old = self.state(job_id)
         self.changes.states[job_id] = None
-        self.changes.specs[job_id] = None
+        if old is not None and old.phase is Phase.FAILED:
+            self.changes.specs[job_id] = None  # the others' records went at their end
 
     def put_spec(self, job_id: str, raw: bytes) -> None:
         """Keep a job's record."""

@@ -59,8 +59,9 @@ def drop_old(shard: Shard, moment: Moment, limit: int) -> int:
 def _forget(shard: Shard, moment: Moment, state: JobState, end: End) -> None:
     until_ms = end.at_ms + shard.fleet.settings.queue(state.queue).keep_keys_ms
     if state.has_key and not end.stub and until_ms > moment.now_ms:
+        if state.phase is Phase.FAILED:
+            shard.drop_spec(state.job_id)
         shard.put(shrink(state, until_ms))
-        shard.drop_spec(state.job_id)
     else:
         shard.drop(state.job_id)
 

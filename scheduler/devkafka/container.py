@@ -91,7 +91,7 @@ class ContainerBroker:
         """Wait until the broker answers and is warm. Raises BrokerFailedError."""
         deadline_s = time.monotonic() + START_TIMEOUT_S
         try:
-            wait_for_brokers(self.bootstrap, 1, deadline_s, self._require_running)
+            wait_for_brokers(self.bootstrap, frozenset({1}), deadline_s, self._require_running)
             warm_up(self.bootstrap, INTERNAL_PARTITIONS, 1, deadline_s)
         except NotReadyError as error:
             raise BrokerFailedError(f"{IMAGE} did not answer in time ({error})") from error

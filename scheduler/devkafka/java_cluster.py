@@ -59,6 +59,8 @@ class JavaCluster(Cluster):
         home = self._let_go()
         if home is not None:
             home.leave_running(companions or {})
+            for node in self.nodes:
+                node.let_go()
 
     def abandon(self) -> None:
         """After a failed start: end every broker, and leave the logs where the error says they are."""
@@ -74,7 +76,9 @@ class JavaCluster(Cluster):
         self.nodes[0].wait_ready(lambda: self._until_warm(deadline_s))
 
     def _until_warm(self, deadline_s: float) -> None:
-        wait_for_brokers(self.bootstrap, len(self.nodes), deadline_s, self._require_alive)
+        wait_for_brokers(
+            self.bootstrap, frozenset(node.id for node in self.nodes), deadline_s, self._require_alive
+        )
         warm_up(self.bootstrap, INTERNAL_PARTITIONS, min(len(self.nodes), 3), deadline_s)
 
     def _require_alive(self) -> None:

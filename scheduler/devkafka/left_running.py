@@ -14,7 +14,7 @@ from scheduler.devkafka.cluster_dir import (
 )
 from scheduler.devkafka.ownership import owner_of
 from scheduler.devkafka.ports import LOOPBACK
-from scheduler.devkafka.state_dir import archives_dir, dev_cluster_dir, throwaway_clusters_dir
+from scheduler.devkafka.state_dir import archives_dir, dev_cluster_dirs, throwaway_clusters_dir
 
 _OWNER_PATIENCE_S = 45.0
 """The owner stops workers (which drain), dispatchers and brokers, one after the other."""
@@ -37,10 +37,9 @@ def stop_left_running() -> int:
 
 
 def clean(*, archives: bool) -> None:
-    """Stop, then remove the data of the development cluster and of killed runs; the class archives too if asked."""
+    """Stop, then remove the data of the development clusters and of killed runs; the class archives too if asked."""
     stop_left_running()
-    directory = dev_cluster_dir()
-    if directory.exists():
+    for directory in dev_cluster_dirs():
         ClusterDir.claim(directory).remove()
     clear_throwaways()
     if archives:
@@ -48,8 +47,7 @@ def clean(*, archives: bool) -> None:
 
 
 def _stoppable() -> Iterator[Path]:
-    if dev_cluster_dir().exists():
-        yield dev_cluster_dir()
+    yield from dev_cluster_dirs()
     yield from (path for path in throwaway_clusters_dir().glob("cluster-*") if is_left_running(path))
 
 

@@ -73,7 +73,9 @@ class Node:
     def start(self) -> None:
         """Start the broker on the data it had, and wait until it answers. Raises PortTakenError, BrokerFailedError."""
         self.spawn()
-        self.wait_ready(lambda: wait_for_brokers(self.bootstrap, 1, _deadline_s(), self.require_alive))
+        self.wait_ready(
+            lambda: wait_for_brokers(self.bootstrap, frozenset({self.id}), _deadline_s(), self.require_alive)
+        )
 
     def stop(self) -> None:
         """End it as an operator would (SIGTERM): it hands over what it leads, then ends."""
@@ -115,6 +117,12 @@ class Node:
     def signal_stop(self) -> None:
         """Send SIGTERM and don't wait."""
         self._signal(signal.SIGTERM)
+
+    def let_go(self) -> None:
+        """Forget the process, which goes on without us."""
+        if self._process is not None:
+            self._process.returncode = 0  # else its end unseen by us would be reported as a leak
+            self._process = None
 
     def require_alive(self) -> None:
         """Raise BrokerFailedError (PortTakenError if that was why) if the process has ended."""

@@ -9,6 +9,7 @@ from scheduler.devkafka.container import engine_answers, start_container_cluster
 from scheduler.devkafka.errors import BrokerFailedError, DevKafkaError, DirectoryError, NoContainerError
 from scheduler.devkafka.java_cluster import start_java_cluster
 from scheduler.devkafka.left_running import bootstrap_of
+from scheduler.kafka.connection import BOOTSTRAP, connection_from
 from scheduler.kafka.readiness import answers
 
 ANSWER_TIMEOUT_S = 10.0
@@ -61,7 +62,7 @@ def attach_or_start(
     """
     given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if given:
-        if not answers(given, ANSWER_TIMEOUT_S):
+        if not _answers_here(given):
             raise BrokerFailedError(
                 f"no broker answered at {given} within {ANSWER_TIMEOUT_S:.0f} s; start it, or unset "
                 "KAFKA_BOOTSTRAP_SERVERS to have one started here"
@@ -69,13 +70,21 @@ def attach_or_start(
         return AttachedCluster(given)
     running = bootstrap_of(directory) if directory is not None else None
     if running is not None:
-        if not answers(running, ANSWER_TIMEOUT_S):
+        if not answers({BOOTSTRAP: running}, ANSWER_TIMEOUT_S):
             raise DirectoryError(
                 f"the broker of {directory} at {running} does not answer; run: scheduler dev stop"
             )
         say(f"using the broker that runs at {running}")
         return AttachedCluster(running)
     return start(port=port, directory=directory, say=say)
+
+
+def _answers_here(given: str) -> bool:
+    """With all KAFKA_* settings, since a given broker may ask for a password."""
+    try:
+        return answers(connection_from(os.environ, {BOOTSTRAP: given}), ANSWER_TIMEOUT_S)
+    except ValueError as error:
+        raise BrokerFailedError(f"a KAFKA_* variable holds what librdkafka refuses: {error}") from error
 
 
 def _chosen_way() -> str:

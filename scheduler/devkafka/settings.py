@@ -19,6 +19,9 @@ _ALWAYS = {
     "group.consumer.heartbeat.interval.ms": "1000",
     # A dead owner's open transaction ends a second after its time-out, not ten.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # A dead node is noticed, and may come back, after three seconds instead of nine.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
     # Small: few partitions of the broker's own, little memory for cleaning, few threads, short index files.
     "offsets.topic.num.partitions": str(INTERNAL_PARTITIONS),
     "transaction.state.log.num.partitions": str(INTERNAL_PARTITIONS),
@@ -29,10 +32,7 @@ _ALWAYS = {
     "num.io.threads": "4",
 }
 
-_THREE_NODES = {
-    # A dead node is noticed in three seconds instead of nine.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
+_SEVERAL_NODES = {
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.timeout.ms": "500",
 }
@@ -77,7 +77,7 @@ def cluster_settings(nodes: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
         **_ALWAYS,
-        **(_THREE_NODES if nodes > 1 else {}),
+        **(_SEVERAL_NODES if nodes > 1 else {}),
     }
 
 

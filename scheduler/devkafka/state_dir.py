@@ -19,9 +19,14 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "kafka-scheduler"
 
 
-def dev_cluster_dir() -> Path:
-    """The data of the one cluster that ``scheduler dev`` keeps from run to run."""
-    return state_dir() / "dev"
+def dev_cluster_dir(nodes: int = 1) -> Path:
+    """The data of the cluster that ``scheduler dev`` keeps from run to run: one for each number of nodes."""
+    return state_dir() / f"dev-{nodes}"
+
+
+def dev_cluster_dirs() -> list[Path]:
+    """Those of them that exist."""
+    return sorted(state_dir().glob("dev-*"))
 
 
 def throwaway_clusters_dir() -> Path:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -26,30 +26,39 @@ class NotReadyError(Exception):
     """The cluster did not answer as it should before the deadline."""
 
 
-def wait_for_brokers(bootstrap: str, brokers: int, deadline_s: float, alive: Callable[[], None]) -> None:
-    """Wait until ``brokers`` nodes are registered with the cluster at ``bootstrap``.
+def wait_for_brokers(
+    bootstrap: str, node_ids: frozenset[int], deadline_s: float, alive: Callable[[], None]
+) -> None:
+    """Wait until all of ``node_ids`` are registered with the cluster at ``bootstrap``.
 
     ``deadline_s`` is a reading of time.monotonic(). ``alive`` is called between tries and raises when waiting has
     become useless, for example since a node's process ended. Raises NotReadyError at the deadline.
     """
     admin = _admin(bootstrap)
-    seen = 0
+    seen: frozenset[int] = frozenset()
     while time.monotonic() < deadline_s:
         alive()
         try:
-            seen = len(admin.list_topics(timeout=1.0).brokers)
+            seen = frozenset(admin.list_topics(timeout=1.0).brokers)
         except KafkaException:
-            seen = 0
-        if seen >= brokers:
+            seen = frozenset()
+        if node_ids <= seen:
             return
         time.sleep(_POLL_S)
-    raise NotReadyError(f"{seen} of {brokers} brokers answered at {bootstrap}")
+    raise NotReadyError(f"{len(seen & node_ids)} of {len(node_ids)} brokers answered at {bootstrap}")
 
 
-def answers(bootstrap: str, timeout_s: float) -> bool:
-    """Does any broker answer at ``bootstrap`` within ``timeout_s``?"""
+def answers(properties: Mapping[str, str], timeout_s: float) -> bool:
+    """Does any broker answer within ``timeout_s`` to a client with these librdkafka properties?
+
+    Raises ValueError for a property that librdkafka refuses.
+    """
     try:
-        return bool(_admin(bootstrap).list_topics(timeout=timeout_s).brokers)
+        admin = AdminClient({**properties, "log_level": 0}, logger=_silent())
+    except KafkaException as error:
+        raise ValueError(str(error.args[0])) from error
+    try:
+        return bool(admin.list_topics(timeout=timeout_s).brokers)
     except KafkaException:
         return False
 

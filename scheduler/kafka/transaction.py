@@ -5,14 +5,14 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from scheduler.dispatcher.ports import Fenced, LogError, MustAbort, Outgoing, OutcomeUnknown
+from scheduler.dispatcher.ports import Fenced, LogError, MustAbort, OutcomeUnknown, Outgoing
 from scheduler.kafka.client_settings import TRANSACTION_TIMEOUT_MS, Properties
 from scheduler.kafka.deadline import Deadline
 from scheduler.kafka.errors import REFUSED_RECORD, Verdict, describe, error_of, judge
+from scheduler.kafka.layout import CHANGELOG
 from scheduler.kafka.names import Names
 from scheduler.kafka.troubles import Troubles
 
-CHANGELOG: Final = "changelog"
 INIT_S: Final = 30.0
 CALL_S: Final = TRANSACTION_TIMEOUT_MS / 1000 + 5.0
 """How long one step is tried; after the transaction timeout the coordinator has aborted it anyway."""
@@ -73,7 +73,8 @@ class TransactionalProducer:
         Only the last changelog record of each shard asks for a delivery report, for its offset: so each one
         waits here until the next one of its shard, or `flush`, pushes it out. Its order in the partition stays.
         """
-        assert self.in_transaction and not self._flushed
+        assert self.in_transaction
+        assert not self._flushed
         for record in records:
             if record.foreign:
                 self._send(record, reported=True)  # the user's own topic: a refusal must name the record
@@ -87,7 +88,8 @@ class TransactionalProducer:
 
     def flush(self) -> dict[int, int]:
         """Send everything; return the last changelog offset by shard. Raises `MustAbort` if any record failed."""
-        assert self.in_transaction and not self._flushed
+        assert self.in_transaction
+        assert not self._flushed
         for tail in self._tails.values():
             self._send(tail, reported=True)
         self._drain()
@@ -154,7 +156,7 @@ class TransactionalProducer:
             except BufferError:
                 self._make_room(deadline)
             except KafkaException as raised:
-                raise self._refused(_error(raised), self._bare(record), record.key) from raised
+                raise self._refused(_error(raised), record.topic, record.key) from raised
 
     def _produce(self, record: Outgoing, *, reported: bool) -> None:
         topic = record.topic if record.foreign else self._names.full(record.topic)
@@ -209,9 +211,6 @@ class TransactionalProducer:
                 found[partition] = offset
         assert found.keys() == self._tails.keys(), "every shard's last record has been reported"
         return found
-
-    def _bare(self, record: Outgoing) -> str:
-        return record.topic
 
     def _refused(self, error: KafkaError, topic: str, key: bytes | None) -> LogError:
         if judge(error) is Verdict.UNUSABLE:

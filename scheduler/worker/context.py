@@ -1,5 +1,6 @@
 """What a handler may ask and tell while it runs: `Context`, and `Run`, the port it does so through."""
 
+import builtins
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -159,7 +160,7 @@ class Context:
             raise LookupError(f"{self.type} has no nominal time: it was submitted without run_at, delay or schedule")
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self._info.nominal_at_ms)
 
-    def get(self, kind: type[T]) -> T:
+    def get(self, kind: builtins.type[T]) -> T:
         """Return what a lifespan yielded, by its type. `LookupError` names what there is."""
         return self._resources.get(kind)
 

@@ -1,0 +1,41 @@
+"""The connection that every command shares: ``ctx.obj``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from scheduler.kafka.connection import BOOTSTRAP, connection_from, properties_from
+
+
+@dataclass(frozen=True)
+class Connection:
+    """librdkafka properties, ``bootstrap.servers`` among them; lowest first: environment, file, -X, -b."""
+
+    properties: dict[str, str]
+
+    @property
+    def bootstrap(self) -> str:
+        """``bootstrap.servers``."""
+        return self.properties[BOOTSTRAP]
+
+
+def connection_of(
+    environ: Mapping[str, str], bootstrap: str | None, pairs: Sequence[str], file: Path | None
+) -> Connection:
+    """What the global options and the environment say together. Raises click.BadParameter."""
+    overrides: dict[str, str] = {}
+    if file is not None:
+        try:
+            overrides.update(properties_from(file.read_text()))
+        except (OSError, ValueError) as error:
+            raise click.BadParameter(f"{file}: {error}", param_hint="--command-config") from error
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"'{pair}' is not KEY=VALUE", param_hint="-X")
+        overrides[name] = value
+    if bootstrap:
+        overrides[BOOTSTRAP] = bootstrap
+    return Connection(connection_from(environ, overrides))

@@ -1,0 +1,17 @@
+"""Changes of jobs for the outside, on `lifecycle`."""
+
+from typing import Final
+
+from scheduler.codec.family import Family
+from scheduler.codec.record import RecordCodec
+from scheduler.core import bounds
+from scheduler.core.outputs import Lifecycle
+
+_CHANGES: Final[Family[Lifecycle]] = Family(
+    {
+        Lifecycle: RecordCodec("LifecycleV1", Lifecycle, max_bytes=4 * bounds.KIB),
+    }
+)
+
+decode_lifecycle = _CHANGES.decode
+encode_lifecycle = _CHANGES.encode

@@ -1,0 +1,39 @@
+"""The state of a job, as the changelog and the store hold it."""
+
+from typing import Final
+
+from scheduler.codec.family import Family
+from scheduler.codec.record import RecordCodec
+from scheduler.core import bounds
+from scheduler.core.job import JobState
+
+_ERROR_BYTES: Final = bounds.ERROR_MAX_BYTES + bounds.KIB
+_TIMELINE_MAX: Final = bounds.TIMELINE_FIRST + bounds.TIMELINE_LAST
+_STATE_MAX_BYTES: Final = (
+    bounds.RESULT_MAX_BYTES
+    + bounds.CHECKPOINT_MAX_BYTES
+    + (bounds.ATTEMPTS_KEPT + 1) * _ERROR_BYTES
+    + _TIMELINE_MAX * bounds.ERROR_MAX_BYTES
+    + 2 * bounds.LABELS_MAX * bounds.LABEL_MAX_BYTES
+    + 4 * bounds.KIB
+)
+
+_STATES: Final[Family[JobState]] = Family(
+    {
+        JobState: RecordCodec(
+            "StateV1",
+            JobState,
+            max_bytes=_STATE_MAX_BYTES,
+            limits={
+                "history.attempts": bounds.ATTEMPTS_KEPT,
+                "history.attempts[].error.frames": bounds.ERROR_FRAMES_MAX,
+                "history.timeline": _TIMELINE_MAX,
+                "end.error.frames": bounds.ERROR_FRAMES_MAX,
+                "labels": bounds.LABELS_MAX,
+            },
+        ),
+    }
+)
+
+decode_state = _STATES.decode
+encode_state = _STATES.encode

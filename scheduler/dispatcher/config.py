@@ -1,0 +1,36 @@
+"""What one dispatcher is told at start, checked and frozen."""
+
+import msgspec
+
+from scheduler.core import bounds
+from scheduler.core.settings import Settings
+from scheduler.core.timing import Timing
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """The topics as they were found on the broker at start."""
+
+    cluster_id: str
+    prefix: str
+    shards: int
+    topic_ids: dict[str, str]
+    lifecycle_partitions: int
+    changelog_retention_ms: int  # `delete.retention.ms`: how long tombstones can be relied upon
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Settings and budgets of one dispatcher process."""
+
+    ground: Ground
+    settings: Settings
+    timing: Timing = Timing()
+    turn_records: int = bounds.TURN_RECORDS
+    turn_bytes: int = bounds.TURN_BYTES
+    turn_decide_ms: int = bounds.TURN_DECIDE_MS
+    wait_ms: int = 2  # at most this long on `reports` when all inputs are empty
+    positions_every_ms: int = 1_000  # positions without any change are committed this often
+    offsets_every_ms: int = 5_000  # the other group offsets, for lag tools only
+    restore_slice_ms: int = 5
+    housekeeping_every_ms: int = 1_000
+    delete_every_ms: int = bounds.HOUR_MS
+    held_back_ms: int = 1_000  # an open transaction holds a restore back this long before its owner is fenced

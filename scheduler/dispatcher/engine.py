@@ -1,0 +1,299 @@
+"""The dispatcher: turns over the shards that this process holds (docs/DESIGN.md, section 5).
+
+    read -> clock -> decide -> commit -> apply -> release
+
+Nothing that a turn decides is true, visible or sent before its transaction has committed. A turn that fails
+is dropped as a whole: inputs are rewound to where it began, memory is read back from the stores, and every
+shard adopts its leases again.
+"""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from scheduler.core import bounds
+from scheduler.core.fleet import Fleet, new_fleet
+from scheduler.core.granting import grant_all
+from scheduler.core.inputs import LAYOUT, TOPIC_OF, Input, Meta
+from scheduler.core.moment import Moment
+from scheduler.core.outputs import MessageOut
+from scheduler.core.shard import Shard
+from scheduler.core.wakeups import adopt_leases, wake_due
+from scheduler.dispatcher import commit
+from scheduler.dispatcher.adopting import Adopting
+from scheduler.dispatcher.config import Config
+from scheduler.dispatcher.engine_clock import EngineClock
+from scheduler.dispatcher.housekeeping import Housekeeping
+from scheduler.dispatcher.intake import Intake
+from scheduler.dispatcher.ports import (
+    Budget,
+    Chance,
+    Changelog,
+    Clock,
+    Fenced,
+    Log,
+    MustAbort,
+    OutcomeUnknown,
+    Polled,
+    Store,
+    Stores,
+)
+from scheduler.dispatcher.reading import InputCrashed, Reading
+from scheduler.dispatcher.restoring import Restorer
+from scheduler.dispatcher.seat import Seat, Stage
+from scheduler.dispatcher.signals import Signals
+from scheduler.dispatcher.suspicion import Suspicion
+from scheduler.dispatcher.view import StoreView
+from scheduler.dispatcher.writing import Written
+
+_log = logging.getLogger(__name__)
+
+
+class World(msgspec.Struct, frozen=True):
+    """Everything outside: what an engine reads, writes and asks."""
+
+    log: Log
+    changelog: Changelog
+    stores: Stores
+    clock: Clock
+    chance: Chance
+    signals: Signals
+    failpoint: Callable[[str], None]
+
+
+class Engine:
+    """One dispatcher process. `turn` is called again and again, by `run` or by a simulation."""
+
+    def __init__(self, config: Config, world: World) -> None:
+        """Begin without shards; they come with the group's assignments."""
+        ground = config.ground
+        self._config = config
+        self._world = world
+        self._log = world.log
+        self._clock = EngineClock(world.clock)
+        self._fleet: Fleet = new_fleet(world.log.owner, ground.shards, config.settings, config.timing)
+        self._seats: dict[int, Seat] = {}
+        self._suspicion = Suspicion()
+        self._intake = Intake(ground.prefix, ground.shards, config.settings)
+        self._adopting = Adopting(self._log, self._clock)
+        self._reading = Reading(config, self._log, self._clock, self._intake, self._suspicion, self._adopting)
+        self._restorer = Restorer(ground, world.stores, world.changelog)
+        self._housekeeping = Housekeeping(config, self._log, self._clock)
+
+    @property
+    def seats(self) -> dict[int, Seat]:
+        """The shards held here."""
+        return self._seats
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Take turns until `stopping`, then leave cleanly."""
+        try:
+            while not stopping():
+                self.turn()
+        finally:
+            self.close()
+
+    def turn(self) -> None:
+        """Take one turn; whatever fails in it is dealt with here."""
+        try:
+            self._turn()
+        except InputCrashed as crash:
+            _log.exception("deciding crashed at %s", crash)
+            self._suspicion.blame(crash.record)
+            self._drop_turn()
+        except MustAbort as error:
+            self._aborted(error)
+        except OutcomeUnknown as error:
+            _log.warning("outcome of a commit unknown, restoring: %s", error)
+            self._start_over("unknown", keep_renewals=True)
+        except Fenced as error:
+            _log.warning("fenced, starting over: %s", error)
+            self._start_over("fenced", keep_renewals=False)
+
+    def close(self) -> None:
+        """Close the stores and leave the group."""
+        for number in list(self._seats):
+            self._lose(number)
+        self._log.close()
+        self._world.changelog.close()
+
+    # -- the turn ----------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        restoring = self._restore()
+        polled = self._log.poll(self._budget(), 0 if restoring or self._reading.pending else self._config.wait_ms)
+        metadata = self._log.metadata()
+        self._membership(polled)
+        mono_ms = self._clock.mono_ms()
+        moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
+        self._reading.begin(self._seats, polled)
+        self._reading.take(self._seats, moment)
+        self._decide(moment)
+        self._commit(moment, metadata)
+        self._adopting.send_echoes(self._seats, mono_ms)
+        self._housekeeping.run(self._seats, moment)
+
+    def _budget(self) -> Budget:
+        room = max(1, self._config.turn_records - len(self._reading.pending))
+        return Budget(room, self._config.turn_bytes)
+
+    def _decide(self, moment: Moment) -> None:
+        active: dict[int, Shard] = {}
+        for seat in self._seats.values():
+            if seat.stage is Stage.ACTIVE:
+                wake_due(seat.shard, moment, bounds.TURN_TIMERS)
+                self._housekeeping.tidy(seat, moment)
+                active[seat.number] = seat.shard
+        self._apply_local_commands(moment)
+        if active:
+            grant_all(self._fleet, active, moment, self._config.turn_records)
+
+    def _apply_local_commands(self, moment: Moment) -> None:
+        """Act on commands between shards held here at once; only the others go over Kafka."""
+        for seat in [seat for seat in self._seats.values() if seat.reads]:
+            for command in seat.shard.changes.take_commands(self._held):
+                self._intake.apply_command(self._seats[command.shard].shard, moment, command.command)
+
+    def _held(self, shard: int) -> bool:
+        seat = self._seats.get(shard)
+        return seat is not None and seat.reads
+
+    def _commit(self, moment: Moment, metadata: object) -> None:
+        seats = [seat for seat in self._seats.values() if seat.to_commit()]
+        if not any(seat.must_commit(moment.mono_ms, self._config.positions_every_ms) for seat in seats):
+            return
+        parts = [(seat, self._written(seat, moment)) for seat in seats]
+        claimed = [seat for seat in seats if seat.stage is Stage.CLAIMING]
+        extra = self._housekeeping.other_offsets(seats, moment.mono_ms)
+        began_ms = self._clock.mono_ms()
+        last = commit.commit(self._log, parts, metadata, self._world.failpoint, extra=extra)
+        self._suspicion.succeeded(len(self._reading.taken))
+        for seat in seats:
+            self._world.signals.counted(seat.shard.changes.counts)
+        notices = commit.apply(parts, last, moment.now_ms)
+        self._fleet.offers.settle()
+        self._reading.committed()
+        self._world.failpoint("after_store")
+        commit.release(self._log, notices)
+        self._world.signals.committed(len(self._reading.taken), self._clock.mono_ms() - began_ms)
+        for seat in claimed:
+            self._adopting.claimed(seat)
+
+    def _written(self, seat: Seat, moment: Moment) -> Written:
+        ground = self._config.ground
+        meta = Meta(
+            LAYOUT,
+            ground.cluster_id,
+            ground.shards,
+            ground.topic_ids,
+            {TOPIC_OF[source]: offset for source, offset in seat.positions.items()},
+            epoch=seat.shard.epoch,
+            owner=self._log.owner,
+            member=self._log.member,
+            written_at_ms=moment.now_ms,
+        )
+        return Written(seat.shard, meta, ground.lifecycle_partitions)
+
+    # -- shards come and go ----------------------------------------------------------------------------
+
+    def _membership(self, polled: Polled) -> None:
+        # Nothing is decided yet in this turn, so a lost shard takes nothing down with it.
+        for number in polled.lost:
+            self._lose(number)
+        for number in polled.gained:
+            self._lose(number)
+            seat = self._seats[number] = Seat(number, self._config.timing)
+            self._restorer.begin(seat.number, self._wall_ms(), None)
+        if polled.lost or polled.gained:
+            self._world.signals.rebalanced(sorted(self._seats))
+
+    def _lose(self, number: int) -> None:
+        seat = self._seats.pop(number, None)
+        if seat is None:
+            return
+        self._restorer.stop(number)
+        self._fleet.matcher.unload(number)
+        self._reading.forget(number)
+        seat.leases.clear()
+        if seat.store is not None:
+            seat.store.close()
+
+    def _restore(self) -> bool:
+        """Go on with restores; return whether any is under way."""
+        if not self._restorer.running():
+            return False
+        mono_ms = self._clock.mono_ms()
+        for number, store, meta in self._restorer.slice(self._config.restore_slice_ms, self._wall_ms()):
+            self._restored(self._seats[number], store, meta)
+        for number, held_by in self._restorer.held_back(mono_ms, self._config.held_back_ms):
+            self._fence_holder(number, held_by)
+        return True
+
+    def _restored(self, seat: Seat, store: Store, meta: Meta) -> None:
+        seat.store = store
+        shard = Shard(seat.number, StoreView(store), self._fleet, seat.leases, epoch=meta.epoch)
+        seat.restored(shard, meta)
+        adopt_leases(shard, self._clock.mono_ms())
+
+    def _fence_holder(self, number: int, meta: Meta | None) -> None:
+        if meta is None or not meta.owner or meta.owner == self._log.owner:
+            return
+        if self._log.fence_owner(meta.owner, meta.member):
+            _log.warning("shard %d: ended the open transaction of %s, which has left", number, meta.owner)
+
+    # -- when a turn fails -----------------------------------------------------------------------------
+
+    def _aborted(self, error: MustAbort) -> None:
+        _log.warning("transaction aborted: %s", error)
+        self._world.signals.failed("abort")
+        self._log.abort()
+        # Without a refused record the world is to blame (a broker away, a rebalance): the same again.
+        if error.topic and not self._blame_emits(error):
+            self._suspicion.failed(self._reading.taken)
+        self._drop_turn()
+
+    def _blame_emits(self, error: MustAbort) -> bool:
+        """Blame a refused record on the jobs whose runs emitted it; return whether there are any."""
+        blamed = {
+            output.job_id
+            for seat in self._seats.values()
+            if seat.stage is not Stage.RESTORING
+            for output in seat.shard.changes.outputs
+            if isinstance(output, MessageOut) and (output.topic, output.key) == (error.topic, error.key)
+        }
+        self._intake.refused_emits |= blamed
+        return bool(blamed)
+
+    def _drop_turn(self) -> None:
+        """Undo everything since the last commit but what was read of renewals."""
+        self._fleet.offers.give_back()
+        self._fleet.matcher.forget()
+        self._reading.rewind(self._seats)
+        mono_ms = self._clock.mono_ms()
+        for seat in self._seats.values():
+            if seat.stage is Stage.RESTORING:
+                continue
+            seat.shard.dropped()
+            adopt_leases(seat.shard, mono_ms)
+            if seat.reads:
+                self._adopting.begin(seat)
+
+    def _start_over(self, why: str, *, keep_renewals: bool) -> None:
+        self._world.signals.failed(why)
+        self._fleet.offers.give_back()
+        self._reading.clear()
+        self._log.reopen()
+        for seat in self._seats.values():
+            if not keep_renewals:
+                seat.leases.clear()
+            if seat.stage is Stage.RESTORING:
+                continue
+            self._log.unfollow(seat.number)
+            self._fleet.matcher.unload(seat.number)
+            store, seat.store = seat.store, None
+            seat.reload()
+            self._restorer.begin(seat.number, self._wall_ms(), store)
+
+    def _wall_ms(self) -> int:
+        return self._world.clock.wall_ms()

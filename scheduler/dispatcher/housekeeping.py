@@ -1,0 +1,54 @@
+"""What need not happen in every turn: old jobs, overlong runs, missed retries, lag offsets, consumed prefixes."""
+
+from scheduler.core import bounds
+from scheduler.core.inputs import RETRIES, Input
+from scheduler.core.moment import Moment
+from scheduler.core.wakeups import drop_old, end_overlong, wake_overdue
+from scheduler.dispatcher.config import Config
+from scheduler.dispatcher.engine_clock import EngineClock
+from scheduler.dispatcher.ports import Log
+from scheduler.dispatcher.seat import Seat, Stage
+
+
+class Housekeeping:
+    """Runs at its own, slower pace beside the turns."""
+
+    def __init__(self, config: Config, log: Log, clock: EngineClock) -> None:
+        """Begin with everything due one period from the first run."""
+        self._config = config
+        self._log = log
+        self._clock = clock
+        self._next_offsets_ms = 0
+        self._next_delete_ms: int | None = None
+
+    def tidy(self, seat: Seat, moment: Moment) -> None:
+        """Decide, once a period and shard, what time has done to its jobs; part of the turn."""
+        if moment.mono_ms < seat.tidy_at_ms:
+            return
+        left = drop_old(seat.shard, moment, bounds.TURN_TIMERS) == bounds.TURN_TIMERS
+        seat.tidy_at_ms = moment.mono_ms + (0 if left else self._config.housekeeping_every_ms)
+        end_overlong(seat.shard, moment)
+        if all(source in seat.at_end and not seat.rooms[source] for source in RETRIES):
+            wake_overdue(seat.shard, moment, bounds.TURN_TIMERS)
+
+    def other_offsets(self, seats: list[Seat], mono_ms: int) -> dict[tuple[int, Input], int]:
+        """Return, every few seconds, all input offsets: lag tools read them, we trust `meta`."""
+        if mono_ms < self._next_offsets_ms:
+            return {}
+        self._next_offsets_ms = mono_ms + self._config.offsets_every_ms
+        return {(seat.number, source): offset for seat in seats for source, offset in seat.positions.items()}
+
+    def run(self, seats: dict[int, Seat], moment: Moment) -> None:
+        """Delete consumed prefixes: up to the offsets that were committed a whole period ago."""
+        if self._next_delete_ms is None:
+            self._next_delete_ms = moment.mono_ms + self._config.delete_every_ms
+        if moment.mono_ms < self._next_delete_ms:
+            return
+        self._next_delete_ms = moment.mono_ms + self._config.delete_every_ms
+        before: dict[tuple[int, Input], int] = {}
+        for seat in seats.values():
+            if seat.stage is Stage.ACTIVE:
+                before |= {(seat.number, source): offset for source, offset in seat.deletable.items()}
+                seat.deletable = dict(seat.committed)
+        if before:
+            self._log.delete_before(before)

@@ -1,0 +1,180 @@
+"""From a record to a decision: decode it, check where it landed, hand it to the core.
+
+What can't be read becomes one quarantine record with its raw bytes, coordinates and reason; it never stops
+its partition and is never dropped silently.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.codec import Refused
+from scheduler.codec.commands import decode_command
+from scheduler.codec.job import decode_job, with_id
+from scheduler.codec.reports import decode_report
+from scheduler.codec.retry import decode_retry
+from scheduler.core import keys, wakeups
+from scheduler.core.admission import Submitted, admit
+from scheduler.core.inputs import TOPIC_OF, Input, band_of
+from scheduler.core.job import JobState, Phase
+from scheduler.core.moment import Moment
+from scheduler.core.outputs import CommandOut, DeadLetter, Forward, Refusal
+from scheduler.core.reporting import (
+    on_beat,
+    on_checkpoint,
+    on_done,
+    on_fail,
+    on_offer,
+    on_release,
+    refuse_emits,
+)
+from scheduler.core.reports import Beat, Checkpoint, Done, Echo, Fail, Offer, Release
+from scheduler.core.settings import Settings
+from scheduler.core.shard import Shard
+from scheduler.core.spec import Band
+from scheduler.core.validation import check
+from scheduler.dispatcher.ports import Record
+
+_HANDLERS: Final[dict[type, Callable[..., None]]] = {
+    Done: on_done,
+    Fail: on_fail,
+    Release: on_release,
+    Beat: on_beat,
+    Checkpoint: on_checkpoint,
+    Offer: on_offer,
+}
+
+
+class Intake:
+    """Hands records to the core of their shard."""
+
+    def __init__(self, prefix: str, shards: int, settings: Settings) -> None:
+        """Take the topic prefix (ids derive from whole topic names), S, and the queue settings."""
+        self._prefix = prefix
+        self._shards = shards
+        self._settings = settings
+        self.refused_emits: set[str] = set()  # jobs whose emitted records the broker refused
+
+    def take(self, shard: Shard, moment: Moment, record: Record) -> Echo | None:
+        """Act on one record; an echo is returned to the caller, who knows whose it is."""
+        source = record.input
+        try:
+            if source is Input.REPORTS:
+                return self._report(shard, moment, record)
+            if source <= Input.COMMANDS:
+                self._control(shard, moment, record)
+            else:
+                self._submit(shard, moment, record)
+        except Refused as refused:
+            quarantine(shard, record, self.topic(record), refused.reason, refused.detail)
+        return None
+
+    def retry(self, shard: Shard, moment: Moment, record: Record) -> None:
+        """Act on a retry record whose time has come."""
+        try:
+            wakeups.on_retry(shard, moment, decode_retry(record.value))
+        except Refused as refused:
+            quarantine(shard, record, self.topic(record), refused.reason, refused.detail)
+
+    def _report(self, shard: Shard, moment: Moment, record: Record) -> Echo | None:
+        report = decode_report(record.value)
+        if isinstance(report, Echo):
+            return report
+        if isinstance(report, Done) and report.job_id in self.refused_emits and report.emits:
+            self._refuse_emits(shard, moment, report)
+            return None
+        _HANDLERS[type(report)](shard, moment, report)
+        return None
+
+    def _refuse_emits(self, shard: Shard, moment: Moment, done: Done) -> None:
+        state = shard.state(done.job_id)
+        if not _is_live(state, done):
+            on_done(shard, moment, done)
+            return
+        if state is not None:
+            shard.settle(done.job_id, done.run_ms)
+            refuse_emits(shard, moment, state, "the broker refused a record that the run emitted")
+        self.refused_emits.discard(done.job_id)
+
+    def _control(self, shard: Shard, moment: Moment, record: Record) -> None:
+        if record.input is Input.REQUESTS:
+            raise Refused(Refusal.UNSUPPORTED, "requests are not served by this version")
+        command = decode_command(record.value)
+        self._admit(shard, moment, command)
+
+    def _submit(self, shard: Shard, moment: Moment, record: Record) -> None:
+        spec = decode_job(record.value)
+        raw = record.value or b""
+        topic = self.topic(record)
+        if not spec.job_id:
+            job_id = keys.id_from_coordinates(topic, record.shard, record.offset)
+            raw, spec = with_id(raw, spec, job_id)
+        check(spec, self._settings.queue(spec.queue))
+        home = keys.shard_of(spec.job_id, self._shards)
+        band = band_of(record.input)
+        if home != record.shard:
+            forward = Forward(int(band), raw, topic, record.shard, record.offset, record.at_ms)
+            shard.changes.outputs.append(CommandOut(home, forward))
+            shard.changes.counts[("forwarded",)] += 1
+            return
+        source = f"{topic}/{record.shard}@{record.offset}"
+        admit(shard, moment, Submitted(spec, raw, band, record.at_ms, record.offset, source))
+
+    def _admit(self, shard: Shard, moment: Moment, command: Forward) -> None:
+        spec = decode_job(command.spec)
+        check(spec, self._settings.queue(spec.queue))
+        home = keys.shard_of(spec.job_id, self._shards)
+        if home != shard.number:
+            shard.changes.outputs.append(CommandOut(home, command))
+            return
+        source = f"{command.topic}/{command.partition}@{command.offset}"
+        submitted = Submitted(
+            spec, command.spec, Band(command.band), command.appended_at_ms, command.offset, source
+        )
+        admit(shard, moment, submitted)
+
+    def apply_command(self, shard: Shard, moment: Moment, command: Forward) -> None:
+        """Act on a command between two shards held here, without a detour over Kafka."""
+        try:
+            self._admit(shard, moment, command)
+        except Refused as refused:
+            headers = _headers(refused.reason, refused.detail, command.topic, command.partition, command.offset)
+            shard.changes.outputs.append(DeadLetter(b"", command.spec, headers))
+            _count(shard, refused.reason)
+
+    def topic(self, record: Record) -> str:
+        """Return the whole name of the topic a record came from."""
+        return self._prefix + TOPIC_OF[record.input]
+
+
+def quarantine(shard: Shard, record: Record, topic: str, reason: Refusal, detail: str) -> None:
+    """Send a record that can't be acted upon to the dead-letter topic as it is."""
+    headers = _headers(reason, detail, topic, record.shard, record.offset)
+    shard.changes.outputs.append(DeadLetter(record.key or b"", record.value or b"", headers))
+    _count(shard, reason)
+
+
+def _count(shard: Shard, reason: Refusal) -> None:
+    shard.changes.counts["refused", str(reason)] += 1
+
+
+def _headers(
+    reason: Refusal, detail: str, topic: str, partition: int, offset: int
+) -> tuple[tuple[str, str], ...]:
+    return (
+        ("reason", "quarantined"),
+        ("refusal", str(reason)),
+        ("detail", detail),
+        ("source_topic", topic),
+        ("source_partition", str(partition)),
+        ("source_offset", str(offset)),
+    )
+
+
+def _is_live(state: JobState | None, done: Done) -> bool:
+    return (
+        state is not None
+        and state.phase is Phase.LEASED
+        and state.grant is not None
+        and state.grant.epoch == done.epoch
+        and state.grant.token == done.token
+    )

@@ -1,0 +1,196 @@
+"""The inputs of one turn: which records it takes, and where to go back to if it fails."""
+
+from collections import deque
+
+from scheduler.core.inputs import RETRIES, SUBMITS, Input
+from scheduler.core.moment import Moment
+from scheduler.core.outputs import Refusal
+from scheduler.dispatcher.adopting import Adopting
+from scheduler.dispatcher.config import Config
+from scheduler.dispatcher.engine_clock import EngineClock
+from scheduler.dispatcher.intake import Intake, quarantine
+from scheduler.dispatcher.ports import Log, Polled, Record
+from scheduler.dispatcher.seat import Seat
+from scheduler.dispatcher.suspicion import Suspicion
+from scheduler.dispatcher.waiting_room import WaitingRoom
+
+_LOOK_AT_CLOCK_EVERY = 64
+
+
+class InputCrashed(Exception):
+    """Deciding raised something unexpected at one record: a bug of ours, met by quarantine."""
+
+    def __init__(self, record: Record) -> None:
+        """Remember the record."""
+        super().__init__(f"shard {record.shard}, {record.input.name.lower()}@{record.offset}")
+        self.record = record
+
+
+class Reading:
+    """Records read but not yet taken, and the first offsets of this turn."""
+
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        clock: EngineClock,
+        intake: Intake,
+        suspicion: Suspicion,
+        adopting: Adopting,
+    ) -> None:
+        """Begin with nothing read."""
+        self._config = config
+        self._log = log
+        self._clock = clock
+        self._intake = intake
+        self._suspicion = suspicion
+        self._adopting = adopting
+        self._first: dict[tuple[int, Input], int] = {}
+        self.pending: deque[Record] = deque()
+        self.taken: list[Record] = []
+
+    def begin(self, seats: dict[int, Seat], polled: Polled) -> None:
+        """Take in what a poll returned."""
+        self.taken.clear()
+        self._first.clear()
+        self.pending.extend(polled.records)
+        for number, source in polled.ended:
+            seat = seats.get(number)
+            if seat is not None:
+                seat.at_end.add(source)
+
+    def take(self, seats: dict[int, Seat], moment: Moment) -> None:
+        """Act on pending records and due retries, within the turn's budgets."""
+        limit = self._suspicion.turn_limit(self._config.turn_records)
+        deadline_ms = moment.mono_ms + self._config.turn_decide_ms
+        pending = self.pending
+        while pending and len(self.taken) < limit:
+            record = pending.popleft()
+            seat = seats.get(record.shard)
+            if seat is None or not seat.reads:
+                continue
+            if record.input in _RETRIES:
+                self._wait(seat, record)
+            elif record.offset >= seat.positions[record.input]:
+                self._act(seat, moment, record)
+            if not len(self.taken) % _LOOK_AT_CLOCK_EVERY and self._clock.mono_ms() > deadline_ms:
+                break
+        self._take_due_retries(seats, moment, limit)
+        self._note_ends(seats, moment)
+
+    def committed(self) -> None:
+        """Say that the turn has committed."""
+        self._first.clear()
+
+    def rewind(self, seats: dict[int, Seat]) -> None:
+        """Go back to the first offsets of this turn; what earlier turns read stays read."""
+        for record in self.pending:
+            if record.input not in _RETRIES:
+                self._first.setdefault((record.shard, record.input), record.offset)
+            elif (room := _room(seats, record)) is not None:
+                self._first.setdefault((record.shard, record.input), room.next_offset(record.offset))
+        self.pending.clear()
+        back: dict[tuple[int, Input], int] = {}
+        for (number, source), offset in self._first.items():
+            seat = seats.get(number)
+            if seat is None or not seat.reads:
+                continue
+            self._rewind_input(seat, source, offset, back)
+        self._first.clear()
+        if back:
+            self._log.rewind(back)
+
+    def _rewind_input(self, seat: Seat, source: Input, offset: int, back: dict[tuple[int, Input], int]) -> None:
+        seat.at_end.discard(source)
+        room = seat.rooms.get(source)
+        if room is None:
+            seat.positions[source] = offset
+            back[seat.number, source] = offset
+            return
+        seat.positions[source] = min(offset, seat.positions[source])
+        paused = room.paused
+        room.clear()
+        if paused:
+            self._log.resume(seat.number, source, seat.positions[source])
+        else:
+            back[seat.number, source] = seat.positions[source]
+
+    def forget(self, number: int) -> None:
+        """Forget what was read of a shard that is gone."""
+        self.pending = deque(record for record in self.pending if record.shard != number)
+        self._first = {key: offset for key, offset in self._first.items() if key[0] != number}
+
+    def clear(self) -> None:
+        """Forget everything that was read."""
+        self.pending.clear()
+        self._first.clear()
+        self.taken.clear()
+
+    def _act(self, seat: Seat, moment: Moment, record: Record) -> None:
+        source = record.input
+        self._first.setdefault((seat.number, source), record.offset)
+        self.taken.append(record)
+        shard = seat.shard
+        if self._suspicion.is_condemned(record):
+            quarantine(shard, record, self._intake.topic(record), Refusal.CRASHED_DISPATCHER, "")
+        else:
+            try:
+                echo = self._intake.take(shard, moment, record)
+            except Exception as error:
+                raise InputCrashed(record) from error
+            if echo is not None:
+                self._adopting.echo_read(seat, moment, echo, record)
+        seat.moved(source, record.offset + 1, moment.mono_ms)
+        self._clock.saw(record.at_ms, moment.mono_ms)
+        if source in _SUBMITS:
+            shard.read_up_to_ms[source] = record.at_ms
+        seat.at_end.discard(source)
+
+    def _wait(self, seat: Seat, record: Record) -> None:
+        room = seat.rooms[record.input]
+        if record.offset < room.next_offset(seat.positions[record.input]):
+            return
+        seat.at_end.discard(record.input)
+        room.add(record)
+        if room.full() and not room.paused:
+            room.paused = True
+            self._log.pause(seat.number, record.input)
+
+    def _take_due_retries(self, seats: dict[int, Seat], moment: Moment, limit: int) -> None:
+        for seat in seats.values():
+            if not seat.reads:
+                continue
+            for source, room in seat.rooms.items():
+                while len(self.taken) < limit and (record := room.due(moment.now_ms)) is not None:
+                    self._retry(seat, moment, record)
+                if room.paused and room.low():
+                    room.paused = False
+                    self._log.resume(seat.number, source, room.next_offset(seat.positions[source]))
+
+    def _retry(self, seat: Seat, moment: Moment, record: Record) -> None:
+        self._first.setdefault((seat.number, record.input), record.offset)
+        self.taken.append(record)
+        if self._suspicion.is_condemned(record):
+            quarantine(seat.shard, record, self._intake.topic(record), Refusal.CRASHED_DISPATCHER, "")
+        else:
+            try:
+                self._intake.retry(seat.shard, moment, record)
+            except Exception as error:
+                raise InputCrashed(record) from error
+        seat.moved(record.input, record.offset + 1, moment.mono_ms)
+
+    def _note_ends(self, seats: dict[int, Seat], moment: Moment) -> None:
+        # A partition that is read to its last record counts as read up to now.
+        for seat in seats.values():
+            if seat.reads:
+                for source in seat.at_end & _SUBMITS:
+                    seat.shard.read_up_to_ms[source] = moment.now_ms
+
+
+def _room(seats: dict[int, Seat], record: Record) -> WaitingRoom | None:
+    seat = seats.get(record.shard)
+    return None if seat is None else seat.rooms.get(record.input)
+
+
+_RETRIES = frozenset(RETRIES)
+_SUBMITS = frozenset(SUBMITS)

@@ -1,0 +1,162 @@
+"""Bringing a shard's store to the end of its changelog, in slices between turns.
+
+Own disk first: a store that is a prefix of the committed changelog reads only the rest. One that is of
+another cluster, layout or S, older than tombstones can be relied upon, or outside the log is wiped.
+Everything is loaded raw; the indexes follow from the states, in one scan for an empty store and state by
+state for the rest of a known one.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.codec.state import decode_state
+from scheduler.core import keyspace
+from scheduler.core.inputs import LAYOUT, Meta
+from scheduler.core.shard import index_delta
+from scheduler.dispatcher.config import Ground
+from scheduler.dispatcher.ports import Changelog, Restored, Store, Stores
+from scheduler.dispatcher.view import StoreView
+
+_INDEX_SLICE: Final = 500
+_INDEXES: Final = (keyspace.READY, keyspace.TIMER, keyspace.LEASED, keyspace.TIERED, keyspace.DROP)
+
+
+class NotPrepared(Exception):
+    """A shard's changelog holds no `meta`: the topics were not made by `scheduler topics apply`."""
+
+
+class Restore:
+    """The restore of one shard: first the log, then, for a store without them, the indexes."""
+
+    def __init__(self, number: int, store: Store) -> None:
+        """Restore into `store`."""
+        self.number = number
+        self.store = store
+        self.raw = store.get(keyspace.INDEXED) is None  # new, or a restore that was given up
+        self.cursor: bytes | None = None  # of the index scan, set once the log is read
+        self.held_back_since_ms: int | None = None
+        self.records = 0
+
+    def take(self, restored: Restored, now_ms: int) -> None:
+        """Write a slice of the log to the store."""
+        latest = dict(restored.entries)  # the last value of each key, since a batch holds a key once
+        self.records += len(restored.entries)
+        puts = [(key, value) for key, value in latest.items() if value is not None]
+        deletes = [key for key, value in latest.items() if value is None]
+        if not self.raw:
+            for key, value in latest.items():
+                if key.startswith(keyspace.STATE):
+                    self._reindex(key, value, puts, deletes)
+        self.store.write(puts, deletes, restored.next_offset, now_ms)
+        if restored.done:
+            self.cursor = keyspace.STATE
+
+    def _reindex(
+        self, key: bytes, value: bytes | None, puts: list[tuple[bytes, bytes]], deletes: list[bytes]
+    ) -> None:
+        before = self.store.get(key)
+        old = None if before is None else decode_state(before)
+        new = None if value is None else decode_state(value)
+        index_delta(old, new, puts, deletes)
+
+    def index_slice(self, now_ms: int) -> bool:
+        """Build the next slice of the indexes; return whether all is done."""
+        if not self.raw:
+            return True
+        if self.cursor == keyspace.STATE:
+            self._clear_indexes(now_ms)
+        found = self.store.scan(self.cursor or keyspace.STATE, keyspace.after(keyspace.STATE), _INDEX_SLICE)
+        puts: list[tuple[bytes, bytes]] = []
+        for _, raw in found:
+            index_delta(None, decode_state(raw), puts, [])
+        done = len(found) < _INDEX_SLICE
+        if done:
+            puts.append((keyspace.INDEXED, b""))
+        else:
+            self.cursor = found[-1][0] + b"\0"
+        self.store.write(puts, (), self.store.offset, now_ms)
+        return done
+
+    def _clear_indexes(self, now_ms: int) -> None:
+        # A restore given up while it built indexes has left some, and its log went on since.
+        for prefix in _INDEXES:
+            while found := self.store.scan(prefix, keyspace.after(prefix), _INDEX_SLICE):
+                self.store.write((), [key for key, _ in found], self.store.offset, now_ms)
+
+
+class Restorer:
+    """All restores of one process."""
+
+    def __init__(self, ground: Ground, stores: Stores, changelog: Changelog) -> None:
+        """Restore into `stores` from `changelog`."""
+        self._ground = ground
+        self._stores = stores
+        self._changelog = changelog
+        self._running: dict[int, Restore] = {}
+
+    def begin(self, number: int, now_ms: int, open_store: Store | None) -> None:
+        """Begin to restore a shard; `open_store` is one that this process holds open already."""
+        store = open_store if open_store is not None else self._stores.open(number)
+        if store.offset >= 0 and not self._usable(store, now_ms):
+            store = self._stores.wipe(number)
+        try:
+            self._changelog.begin(number, store.offset)
+        except ValueError:
+            store = self._stores.wipe(number)
+            self._changelog.begin(number, -1)
+        self._running[number] = Restore(number, store)
+
+    def stop(self, number: int) -> None:
+        """Give up a restore; the store keeps what it has got, which is a prefix."""
+        restore = self._running.pop(number, None)
+        if restore is not None:
+            self._changelog.stop(number)
+            restore.store.close()
+
+    def running(self) -> list[Restore]:
+        """Return the restores under way."""
+        return list(self._running.values())
+
+    def slice(self, budget_ms: int, now_ms: int) -> list[tuple[int, Store, Meta]]:
+        """Go on for about `budget_ms`; return the shards that are done."""
+        if not self._running:
+            return []
+        for restored in self._changelog.poll(budget_ms):
+            restore = self._running.get(restored.shard)
+            if restore is not None:
+                restore.take(restored, now_ms)
+        done = [restore for restore in self._running.values() if restore.cursor is not None]
+        return [self._finish(restore) for restore in done if restore.index_slice(now_ms)]
+
+    def held_back(self, mono_ms: int, after_ms: int) -> list[tuple[int, Meta | None]]:
+        """Return shards whose end an open transaction has held back for `after_ms`, with the meta known so far."""
+        found = []
+        for restore in self._running.values():
+            if restore.cursor is not None or not self._changelog.held_back(restore.number):
+                restore.held_back_since_ms = None
+            elif restore.held_back_since_ms is None:
+                restore.held_back_since_ms = mono_ms
+            elif mono_ms - restore.held_back_since_ms >= after_ms:
+                restore.held_back_since_ms = mono_ms
+                found.append((restore.number, StoreView(restore.store).meta()))
+        return found
+
+    def _finish(self, restore: Restore) -> tuple[int, Store, Meta]:
+        del self._running[restore.number]
+        self._changelog.stop(restore.number)
+        meta = StoreView(restore.store).meta()
+        if meta is None:
+            raise NotPrepared(f"shard {restore.number} has no meta record: run 'scheduler topics apply --execute'")
+        return restore.number, restore.store, meta
+
+    def _usable(self, store: Store, now_ms: int) -> bool:
+        ground = self._ground
+        meta = StoreView(store).meta()
+        if meta is None or (meta.layout, meta.cluster_id, meta.shards) != (LAYOUT, ground.cluster_id, ground.shards):
+            return False
+        if meta.topic_ids.get("changelog") != ground.topic_ids.get("changelog"):
+            return False
+        # Tombstones go after `delete.retention.ms`; half of it leaves room for the time the restore takes.
+        return now_ms - store.written_at_ms < ground.changelog_retention_ms // 2
+
+

@@ -1,0 +1,116 @@
+"""A shard's seat in this process: from its assignment to its loss.
+
+    restoring -> claiming -> adopting -> active
+
+Restoring reads the changelog to its end. Claiming commits `meta` alone, which fences the last owner.
+Adopting reads reports up to an own echo, granting and expiring nothing, then re-sends every live lease.
+A dropped turn goes back to adopting, an unknown outcome to restoring.
+"""
+
+from enum import Enum, auto
+
+from scheduler.core.inputs import RETRIES, TOPIC_OF, Input, Meta, tier_of
+from scheduler.core.leases import Leases
+from scheduler.core.retry import TIERS
+from scheduler.core.shard import Shard
+from scheduler.core.timing import Timing
+from scheduler.dispatcher.ports import Store
+from scheduler.dispatcher.waiting_room import WaitingRoom
+
+_INPUT_OF = {topic: source for source, topic in TOPIC_OF.items()}
+
+
+class Stage(Enum):
+    """How far a shard's take-over is."""
+
+    RESTORING = auto()
+    CLAIMING = auto()
+    ADOPTING = auto()
+    ACTIVE = auto()
+
+
+class Seat:
+    """One shard held by this process."""
+
+    def __init__(self, number: int, timing: Timing) -> None:
+        """Begin to restore; the store is opened by the restorer."""
+        self.number = number
+        self.stage = Stage.RESTORING
+        self.leases = Leases(timing)
+        self.store: Store | None = None
+        self._shard: Shard | None = None
+        self._meta: Meta | None = None
+        self.positions: dict[Input, int] = {}
+        self.committed: dict[Input, int] = {}  # positions in the last committed meta
+        self.deletable: dict[Input, int] = {}  # committed positions as of the last clean-up
+        self.rooms = {source: WaitingRoom(TIERS[tier_of(source)].delay_ms) for source in RETRIES}
+        self.at_end: set[Input] = set()
+        self.adopt_from = 0  # the first echo that ends the adoption
+        self.dirty_since_ms: int | None = None  # since when positions are uncommitted
+        self.tidy_at_ms = 0
+
+    @property
+    def shard(self) -> Shard:
+        """The shard's core, once restored."""
+        if self._shard is None:
+            raise AssertionError(f"shard {self.number} is not restored")
+        return self._shard
+
+    @property
+    def meta(self) -> Meta:
+        """The last committed meta, once restored."""
+        if self._meta is None:
+            raise AssertionError(f"shard {self.number} is not restored")
+        return self._meta
+
+    @property
+    def reads(self) -> bool:
+        """Whether inputs are being read."""
+        return self.stage in (Stage.ADOPTING, Stage.ACTIVE)
+
+    def restored(self, shard: Shard, meta: Meta) -> None:
+        """Take the restored state; positions come from `meta`, the truth at take-over."""
+        self._shard = shard
+        self._meta = meta
+        self.positions = {_INPUT_OF[topic]: offset for topic, offset in meta.positions.items()}
+        self.committed = dict(self.positions)
+        self.deletable = dict(self.positions)
+        self.stage = Stage.CLAIMING
+        self.clear_rooms()
+
+    def reload(self) -> None:
+        """Go back to restoring; renewals that were read stay read."""
+        self.stage = Stage.RESTORING
+        self._shard = None
+        self.at_end.clear()
+        self.clear_rooms()
+        self.dirty_since_ms = None
+
+    def moved(self, source: Input, offset: int, mono_ms: int) -> None:
+        """Move on in an input."""
+        self.positions[source] = offset
+        if self.dirty_since_ms is None:
+            self.dirty_since_ms = mono_ms
+
+    def to_commit(self) -> bool:
+        """Say whether a transaction made now has something of this shard to carry."""
+        if self.stage is Stage.RESTORING:
+            return False
+        return self.stage is Stage.CLAIMING or self.dirty_since_ms is not None or self.shard.changes.must_commit()
+
+    def must_commit(self, mono_ms: int, positions_every_ms: int) -> bool:
+        """Say whether this shard needs a transaction now: for a change, or positions that are long uncommitted."""
+        if self.stage is Stage.CLAIMING or self.shard.changes.must_commit():
+            return True
+        return self.dirty_since_ms is not None and mono_ms - self.dirty_since_ms >= positions_every_ms
+
+    def committed_as(self, meta: Meta) -> None:
+        """Take a committed meta."""
+        self._meta = meta
+        self.committed = dict(self.positions)
+        self.dirty_since_ms = None
+
+    def clear_rooms(self) -> None:
+        """Forget the retry records read ahead."""
+        for room in self.rooms.values():
+            room.clear()

@@ -1,0 +1,20 @@
+"""What the dispatcher tells about itself; `observe` turns it into metrics."""
+
+from collections import Counter
+from typing import Protocol
+
+
+class Signals(Protocol):
+    """Receives what happened, after it is true."""
+
+    def counted(self, counts: Counter[tuple[str, ...]]) -> None:
+        """Take the core's counts of one committed turn and shard."""
+
+    def committed(self, records: int, commit_ms: int) -> None:
+        """Take a committed turn: how many records it took, how long its commit and stores took."""
+
+    def failed(self, how: str) -> None:
+        """Take a failed turn: abort, fenced or unknown."""
+
+    def rebalanced(self, shards: list[int]) -> None:
+        """Take the shards now held."""

@@ -1,0 +1,161 @@
+"""Questions to the brokers, with deadlines and typed answers."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Final, TypeVar
+
+import msgspec
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not re-exported by the stub's rules
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
+
+from scheduler.dispatcher.ports import LogError
+from scheduler.kafka import client_settings
+from scheduler.kafka.deadline import Deadline
+from scheduler.kafka.errors import describe, error_of
+from scheduler.kafka.troubles import Troubles
+
+ANSWER_S: Final = 15.0
+_CALL_S: Final = 5.0
+_PAUSE_S: Final = 0.05
+
+_EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class ObservedTopic(msgspec.Struct, frozen=True):
+    """A topic as it stands on the brokers. `replication_factor` is that of its least replicated partition."""
+
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    configs: dict[str, str]
+
+
+class ObservedCluster(msgspec.Struct, frozen=True):
+    """The cluster's id and the topics with our prefix, by name without it."""
+
+    cluster_id: str
+    topics: dict[str, ObservedTopic]
+
+
+class Admin:
+    """An admin client that waits for answers and retries what is worth it.
+
+    Every method raises `LogError` when no answer came within 15 s or the brokers refused.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Connect lazily with librdkafka `properties`."""
+        self._troubles = Troubles()
+        settings = client_settings.admin(properties)
+        self.client = AdminClient(self._troubles.attached(settings))  # type: ignore[arg-type]
+
+    def earliest(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions at their earliest offsets."""
+        return self._offsets(partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+
+    def latest(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions at their end, open transactions included."""
+        return self._offsets(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+
+    def committed_end(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions at their last stable offset: where a read_committed consumer stops."""
+        return self._offsets(partitions, _LATEST, IsolationLevel.READ_COMMITTED)
+
+    def members(self, group: str) -> frozenset[str]:
+        """Return the ids of the members that `group` has now."""
+        description = self._ask(
+            "describe_consumer_groups",
+            lambda: self.client.describe_consumer_groups([group], request_timeout=_CALL_S)[group],
+        )
+        return frozenset(member.member_id for member in description.members)
+
+    def cluster(self, prefix: str) -> ObservedCluster:
+        """Describe the cluster and all topics whose names begin with `prefix`. Needs DESCRIBE only."""
+        metadata = self._insist("list_topics", lambda: self.client.list_topics(timeout=_CALL_S))
+        names = sorted(name for name in metadata.topics if name.startswith(prefix))
+        described = self._ask("describe_cluster", lambda: self.client.describe_cluster(request_timeout=_CALL_S))
+        topics = self._topics(names) if names else {}
+        bare = {name.removeprefix(prefix): topic for name, topic in topics.items()}
+        return ObservedCluster(described.cluster_id, bare)
+
+    def _topics(self, names: list[str]) -> dict[str, ObservedTopic]:
+        described = self._all(
+            "describe_topics",
+            lambda: self.client.describe_topics(TopicCollection(names), request_timeout=_CALL_S),
+        )
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        configs = self._all(
+            "describe_configs", lambda: self.client.describe_configs(resources, request_timeout=_CALL_S)
+        )
+        by_name = {
+            resource.name: {entry.name: entry.value or "" for entry in entries.values()}
+            for resource, entries in configs.items()
+        }
+        return {
+            name: ObservedTopic(
+                str(topic.topic_id),
+                len(topic.partitions),
+                min((len(partition.replicas) for partition in topic.partitions), default=0),
+                by_name[name],
+            )
+            for name, topic in described.items()
+        }
+
+    def _offsets(
+        self, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> list[TopicPartition]:
+        asked = {TopicPartition(each.topic, each.partition): spec for each in partitions}
+        answers = self._all(
+            "list_offsets",
+            lambda: self.client.list_offsets(asked, isolation_level=isolation, request_timeout=_CALL_S),
+        )
+        return [TopicPartition(at.topic, at.partition, answer.offset) for at, answer in answers.items()]
+
+    def _ask(self, name: str, call: Callable[[], "Future[T]"]) -> T:
+        return self._insist(name, lambda: call().result(_CALL_S + 1))
+
+    def _all(self, name: str, call: Callable[[], Mapping[K, "Future[T]"]]) -> dict[K, T]:
+        return self._insist(name, lambda: {key: future.result(_CALL_S + 1) for key, future in call().items()})
+
+    def _insist(self, name: str, call: Callable[[], T]) -> T:
+        """Call until an answer comes. A topic created a moment ago answers `NOT_LEADER_FOR_PARTITION` at first."""
+        deadline = Deadline(ANSWER_S)
+        while True:
+            try:
+                return call()
+            except (KafkaException, TimeoutError) as raised:
+                error = error_of(raised)
+                if deadline.passed or (error is not None and not _worth_retrying(error)):
+                    text = describe(error) if error is not None else "no answer"
+                    raise LogError(f"{name}: {text}{self._troubles.why()}") from raised
+                self.client.poll(_PAUSE_S)
+
+
+def _worth_retrying(error: KafkaError) -> bool:
+    return error.retriable() or error.code() in _PASSING
+
+
+_PASSING: Final = frozenset((
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,  # just created, and this broker has not heard yet
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._TRANSPORT,  # noqa: SLF001
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._WAIT_COORD,  # noqa: SLF001
+))
+"""Admin answers carry no flags worth relying on; these pass by themselves."""

@@ -1,0 +1,163 @@
+"""Reads changelogs back: the `Changelog` of a take-over."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from scheduler.dispatcher.ports import Fenced, LogError, PositionLost, Restored
+from scheduler.kafka import client_settings
+from scheduler.kafka.admin import Admin
+from scheduler.kafka.errors import (
+    FATAL_EVENT,
+    MISCONFIGURED,
+    PARTITION_END,
+    POSITION_LOST,
+    REFUSED_ACCESS,
+    describe,
+)
+from scheduler.kafka.layout import CHANGELOG
+from scheduler.kafka.names import Names
+from scheduler.kafka.troubles import LOG, Troubles
+
+_CHUNK: Final = 500
+"""Messages taken at once: well under a millisecond of work, so that a slice keeps its budget."""
+
+
+class _Restore:
+    """One shard on its way to its end."""
+
+    __slots__ = ("end", "entries", "held_back", "next", "shard")
+
+    def __init__(self, shard: int, offset: int, end: int) -> None:
+        self.shard = shard
+        self.next = offset
+        self.end = end
+        self.entries: list[tuple[bytes, bytes | None]] = []
+        self.held_back = False
+
+
+class KafkaChangelog:
+    """See `dispatcher.ports.Changelog`. One read_committed consumer for all shards being restored.
+
+    A restore is done when the client's end-of-partition event stands at or behind the end that was asked for with
+    read-uncommitted. The event's offset counts what no record will ever show: commit markers, aborted batches,
+    compacted holes. An event before the end means that an open transaction hides the rest (`held_back`).
+    """
+
+    def __init__(self, properties: Mapping[str, str], *, prefix: str = "jobs.", group: str = "") -> None:
+        """Take librdkafka `properties`; `group` is that of the dispatchers, needed by the client alone."""
+        settings = client_settings.restorer(properties, group or f"{prefix}dispatcher")
+        self._consumer = Consumer(Troubles().attached(settings))
+        self._admin = Admin(properties)
+        self._topic = Names(prefix).full(CHANGELOG)
+        self._restores: dict[int, _Restore] = {}
+        self._assigned: set[int] = set()
+        self._failure: LogError | None = None
+
+    def begin(self, shard: int, offset: int) -> None:
+        """Start to read a shard from `offset`, or from the log's start with -1, to its end as of now.
+
+        Raises `ValueError` if `offset` lies before the log's start or beyond its end.
+        """
+        self.stop(shard)
+        at = [TopicPartition(self._topic, shard)]
+        end = self._admin.latest(at)[0].offset
+        start = self._admin.earliest(at)[0].offset
+        if offset == -1:
+            offset = start
+        if not start <= offset <= end:
+            raise ValueError(f"{self._topic}/{shard}: offset {offset} is outside {start} to {end}")
+        self._restores[shard] = _Restore(shard, offset, end)
+        if offset < end:
+            self._consumer.incremental_assign([TopicPartition(self._topic, shard, offset)])
+            self._assigned.add(shard)
+
+    def poll(self, budget_ms: int) -> list[Restored]:
+        """Return what came, within `budget_ms`. If nothing is there, wait for it so long; with 0, don't wait."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        done = [restore for restore in self._restores.values() if restore.next >= restore.end]
+        if self._assigned and not done:
+            self._read(time.monotonic() + budget_ms / 1000, done)
+        return self._slices(done)
+
+    def held_back(self, shard: int) -> bool:
+        """Say whether everything readable was read and an open transaction hides the rest."""
+        restore = self._restores.get(shard)
+        return restore is not None and restore.held_back
+
+    def stop(self, shard: int) -> None:
+        """Forget a shard."""
+        self._restores.pop(shard, None)
+        if shard in self._assigned:
+            self._assigned.remove(shard)
+            self._consumer.incremental_unassign([TopicPartition(self._topic, shard)])
+
+    def close(self) -> None:
+        """Close the client."""
+        self._consumer.close()
+
+    def _read(self, until_s: float, done: list[_Restore]) -> None:
+        messages = self._consumer.consume(_CHUNK, 0)
+        if not messages:
+            first = self._consumer.poll(max(until_s - time.monotonic(), 0))
+            messages = [first] if first is not None else []
+        while messages:
+            self._take(messages, done)
+            if time.monotonic() >= until_s:
+                return
+            messages = self._consumer.consume(_CHUNK, 0)
+
+    def _take(self, messages: list[Message], done: list[_Restore]) -> None:
+        restores = self._restores
+        for message in messages:
+            if message.error() is not None:
+                self._event(message, done)
+                continue
+            # The client's stub allows None for messages made by hand; a fetched record has partition and offset.
+            restore = restores.get(message.partition())  # type: ignore[arg-type]
+            key = message.key()
+            if restore is None:
+                continue
+            restore.next = message.offset() + 1  # type: ignore[operator]
+            restore.held_back = False
+            if key is not None:  # a compacted topic takes none without; the type allows it
+                restore.entries.append((key, message.value()))
+
+    def _event(self, message: Message, done: list[_Restore]) -> None:
+        error = message.error()
+        assert error is not None
+        restore = self._restores.get(-1 if (partition := message.partition()) is None else partition)
+        code = error.code()
+        if code == PARTITION_END:
+            if restore is not None:
+                self._end_reached(restore, message.offset() or 0, done)
+        elif code in POSITION_LOST:
+            if restore is not None:
+                self._failure = PositionLost(CHANGELOG, restore.shard, restore.next, -1, restore.end)
+        elif code == FATAL_EVENT or error.fatal():
+            self._failure = Fenced(f"changelog: {describe(error)}")
+        elif code in REFUSED_ACCESS or code in MISCONFIGURED:
+            self._failure = LogError(f"changelog: {describe(error)}")
+        else:
+            LOG.info("changelog: %s", describe(error))  # transport and the like: the client mends it by itself
+
+    def _end_reached(self, restore: _Restore, offset: int, done: list[_Restore]) -> None:
+        restore.next = max(restore.next, offset)
+        restore.held_back = offset < restore.end
+        if not restore.held_back and restore not in done:
+            done.append(restore)
+
+    def _slices(self, done: list[_Restore]) -> list[Restored]:
+        slices = []
+        for restore in list(self._restores.values()):
+            finished = restore in done
+            if restore.entries or finished:
+                entries, restore.entries = restore.entries, []
+                slices.append(Restored(restore.shard, entries, restore.next, finished))
+            if finished:
+                self.stop(restore.shard)
+        return slices

@@ -1,0 +1,231 @@
+"""One consumer of the dispatcher: which partitions it reads, from where, and its messages as records.
+
+librdkafka merges all partitions of a consumer into one queue, so each urgency class has a consumer of its own:
+beside a saturated topic in the same consumer a quiet one waited 5.9 s, in its own 2 ms.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from scheduler.core.inputs import Input
+from scheduler.dispatcher.ports import Fenced, LogError, Polled, PositionLost, Record
+from scheduler.kafka.errors import (
+    FATAL_EVENT,
+    MISCONFIGURED,
+    PARTITION_END,
+    POSITION_LOST,
+    REFUSED_ACCESS,
+    describe,
+)
+from scheduler.kafka.names import Names
+from scheduler.kafka.troubles import LOG
+
+_CHUNK: Final = 500
+"""Messages taken from the client at once; nearly the speed of larger ones, and it bounds what is overshot."""
+
+_NOTHING: Final = 1 << 62
+"""A next offset that no record reaches: the input delivers nothing."""
+
+
+class Cursor:
+    """Where one input of one shard stands."""
+
+    __slots__ = ("gate", "input", "next", "paused", "shard")
+
+    def __init__(self, source: Input, shard: int, offset: int) -> None:
+        """Stand at `offset`."""
+        self.input = source
+        self.shard = shard
+        self.next = offset  # of the record wanted next
+        self.gate = offset  # records below are dropped; `_NOTHING` while the client is not where we want it
+        self.paused = False
+
+
+class Reader:
+    """A consumer and its cursors. A record without a cursor, or below its gate, is dropped.
+
+    The client discards what is prefetched when a partition is paused, sought or taken away; the gate holds even
+    if it did not.
+    """
+
+    def __init__(self, consumer: Consumer, inputs: Mapping[str, Input], names: Names, *, by_hand: bool) -> None:
+        """Read `inputs` (by topic without prefix). `by_hand`: partitions are assigned here, not by a group."""
+        self.consumer = consumer
+        self._names = names
+        self._topics = {source: names.full(topic) for topic, source in inputs.items()}
+        self._cursors: dict[str, dict[int, Cursor]] = {topic: {} for topic in self._topics.values()}
+        self._by_hand = by_hand
+        self._seeks: dict[tuple[str, int], int] = {}
+        self._average_bytes = 1
+        self.lost: list[PositionLost] = []
+        self.failure: LogError | None = None
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def take(self, records: int, size_bytes: int, into: Polled) -> tuple[int, int]:
+        """Move what is waiting to `into`, at most `records`; return how many and their bytes.
+
+        `size_bytes` bounds too, by the mean size seen so far, so it may be overshot by part of a chunk.
+        """
+        if self._seeks:
+            self._retry_seeks()
+        taken = size = 0
+        while taken < records and size < size_bytes:
+            fitting = (size_bytes - size) // self._average_bytes + 1
+            messages = self.consumer.consume(min(_CHUNK, records - taken, fitting), 0)
+            if not messages:
+                break
+            size += self._convert(messages, into)
+            taken += len(messages)
+            self._average_bytes = max(1, size // taken)
+        return taken, size
+
+    def wait(self, seconds: float, into: Polled) -> None:
+        """Wait for one message, at most so long."""
+        message = self.consumer.poll(seconds)
+        if message is not None:
+            self._convert([message], into)
+
+    def _convert(self, messages: list[Message], into: Polled) -> int:
+        """Append messages as records and return their bytes: the hot path, 0.4 µs a record."""
+        cursors, append, size = self._cursors, into.records.append, 0
+        for message in messages:
+            if message.error() is not None:
+                self._event(message, into)
+                continue
+            # The client's stub allows None for events and messages made by hand; a fetched record has them all.
+            cursor = cursors[message.topic()].get(message.partition())  # type: ignore[index,arg-type]
+            offset: int = message.offset()  # type: ignore[assignment]
+            if cursor is None or offset < cursor.gate:
+                continue
+            cursor.next = cursor.gate = offset + 1
+            size += len(message)
+            append(
+                Record(
+                    cursor.input,
+                    cursor.shard,
+                    offset,
+                    message.timestamp()[1],
+                    message.key(),
+                    message.value(),
+                )
+            )
+        return size
+
+    def _event(self, message: Message, into: Polled) -> None:
+        error = message.error()
+        assert error is not None
+        cursor = self._cursors.get(message.topic() or "", {}).get(_partition(message))
+        code = error.code()
+        if code == PARTITION_END:
+            if cursor is not None and cursor.gate != _NOTHING:
+                into.ended.append((cursor.shard, cursor.input))
+        elif code in POSITION_LOST:
+            if cursor is not None and cursor.gate != _NOTHING:
+                self._hold(cursor)
+        elif code == FATAL_EVENT or error.fatal():
+            self.failure = Fenced(f"consumer: {describe(error)}")
+        elif code in REFUSED_ACCESS or code in MISCONFIGURED:
+            self.failure = LogError(f"consumer: {describe(error)}")
+        else:
+            LOG.info("consumer: %s", describe(error))  # transport and the like: the client mends it by itself
+
+    def _hold(self, cursor: Cursor) -> None:
+        topic = self._names.bare(self._topics[cursor.input])
+        cursor.gate = _NOTHING
+        self.lost.append(PositionLost(topic, cursor.shard, cursor.next, -1, -1))
+
+    # -- where to read ----------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> list[Input]:
+        """The inputs that this consumer reads."""
+        return list(self._topics)
+
+    def start(self, shard: int, source: Input, offset: int) -> None:
+        """Deliver an input from `offset` on, whatever happened to it before."""
+        topic = self._topics[source]
+        known = shard in self._cursors[topic]
+        cursor = self._cursors[topic][shard] = Cursor(source, shard, offset)
+        if self._by_hand:
+            # Assigning anew also heals a partition whose position was lost; a seek there raises `_STATE`.
+            if known:
+                self.consumer.incremental_unassign([TopicPartition(topic, shard)])
+            self.consumer.incremental_assign([TopicPartition(topic, shard, offset)])
+        else:
+            self._seek(cursor, offset)
+        # A pause may survive a new assignment, so always resume.
+        self.consumer.resume([TopicPartition(topic, shard)])
+
+    def stop(self, shard: int, source: Input) -> None:
+        """Deliver no more of an input. A group's partition is paused, since it stays assigned."""
+        topic = self._topics[source]
+        self._seeks.pop((topic, shard), None)
+        if self._cursors[topic].pop(shard, None) is None:
+            return
+        if self._by_hand:
+            self.consumer.incremental_unassign([TopicPartition(topic, shard)])
+        else:
+            self.consumer.pause([TopicPartition(topic, shard)])
+
+    def forget(self, shard: int) -> None:
+        """Drop a partition that the group took away."""
+        for topic, cursors in self._cursors.items():
+            cursors.pop(shard, None)
+            self._seeks.pop((topic, shard), None)
+
+    def rewind(self, shard: int, source: Input, offset: int) -> None:
+        """Deliver from `offset` again. An input that is not read any more stays as it is."""
+        cursor = self._cursors[self._topics[source]].get(shard)
+        if cursor is not None:
+            self._seek(cursor, offset)
+
+    def pause(self, shard: int, source: Input) -> None:
+        """Deliver nothing of an input until `resume`."""
+        topic = self._topics[source]
+        cursor = self._cursors[topic].get(shard)
+        if cursor is not None:
+            cursor.paused = True
+            cursor.gate = _NOTHING
+            self.consumer.pause([TopicPartition(topic, shard)])
+
+    def resume(self, shard: int, source: Input, offset: int) -> None:
+        """Deliver a paused input again, from `offset`."""
+        topic = self._topics[source]
+        cursor = self._cursors[topic].get(shard)
+        if cursor is not None:
+            cursor.paused = False
+            self._seek(cursor, offset)
+            self.consumer.resume([TopicPartition(topic, shard)])
+
+    def _seek(self, cursor: Cursor, offset: int) -> None:
+        """Go to `offset`, or try again before the next read; nothing of the input is delivered until it worked.
+
+        Were a refused seek dropped, the client would go on behind `offset`, and the records between would be
+        lost. It is refused while the partition is being taken from us, which no callback has told yet, and for
+        moments after an assignment.
+        """
+        topic = self._topics[cursor.input]
+        cursor.next = offset
+        try:
+            self.consumer.seek(TopicPartition(topic, cursor.shard, offset))
+        except KafkaException as refused:
+            LOG.debug("seek %s/%d to %d refused: %s", topic, cursor.shard, offset, refused)
+            cursor.gate = _NOTHING
+            self._seeks[topic, cursor.shard] = offset
+        else:
+            self._seeks.pop((topic, cursor.shard), None)
+            cursor.gate = _NOTHING if cursor.paused else offset
+
+    def _retry_seeks(self) -> None:
+        for (topic, shard), offset in list(self._seeks.items()):
+            cursor = self._cursors[topic].get(shard)
+            if cursor is not None:
+                self._seek(cursor, offset)
+
+
+def _partition(message: Message) -> int:
+    partition = message.partition()
+    return -1 if partition is None else partition

@@ -1,0 +1,116 @@
+"""Writes the first `meta` of each shard: the sign that a changelog is complete from its beginning."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from scheduler.codec.meta import encode_meta
+from scheduler.core.inputs import LAYOUT, TOPIC_OF, Meta
+from scheduler.core.keyspace import META
+from scheduler.dispatcher.ports import LogError
+from scheduler.kafka import client_settings
+from scheduler.kafka.admin import Admin, ObservedCluster
+from scheduler.kafka.deadline import Deadline
+from scheduler.kafka.errors import PARTITION_END, Verdict, describe, error_of, judge
+from scheduler.kafka.layout import CHANGELOG, SHARED, Layout
+from scheduler.kafka.troubles import Troubles
+
+_TAIL: Final = 1_000
+"""Each turn writes a `meta`, so one is nearly always among a changelog's last records."""
+
+_CALL_S: Final = 30.0
+
+
+def write_first_metas(properties: Mapping[str, str], layout: Layout, cluster: ObservedCluster) -> list[int]:
+    """Write a `meta` into each changelog partition that has none; return those shards.
+
+    Positions are the inputs' earliest offsets. An existing `meta` is never overwritten, however many of these
+    run at once: all use one transactional id, and each takes it over *before* it looks. So only the one that
+    took it last can commit, and it has seen whatever the others committed, and what a dispatcher wrote since.
+
+    Raises `LogError` if the brokers refuse or don't answer within 30 s.
+    """
+    troubles = Troubles()
+    settings = client_settings.transactional(properties, f"{layout.prefix}topics-apply")
+    producer = Producer(troubles.attached(settings))
+    _insist("init_transactions", producer.init_transactions, troubles)
+    admin = Admin(properties)
+    shards = _shards_without(properties, layout, admin)
+    if not shards:
+        return []
+    producer.begin_transaction()
+    for shard, meta in _first_metas(layout, cluster, admin, shards).items():
+        producer.produce(layout.prefix + CHANGELOG, encode_meta(meta), META, shard)
+    _insist("commit_transaction", producer.commit_transaction, troubles)
+    return shards
+
+
+def _first_metas(layout: Layout, cluster: ObservedCluster, admin: Admin, shards: list[int]) -> dict[int, Meta]:
+    topic_ids = {name: cluster.topics[name].topic_id for name in SHARED}
+    inputs = {layout.prefix + name: name for name in TOPIC_OF.values()}
+    asked = [TopicPartition(full, shard) for full in inputs for shard in shards]
+    positions: dict[int, dict[str, int]] = {shard: {} for shard in shards}
+    for at in admin.earliest(asked):
+        positions[at.partition][inputs[at.topic]] = at.offset
+    return {
+        shard: Meta(LAYOUT, cluster.cluster_id, layout.shards, topic_ids, positions[shard]) for shard in shards
+    }
+
+
+def _shards_without(properties: Mapping[str, str], layout: Layout, admin: Admin) -> list[int]:
+    """Return the shards whose changelog holds no `meta`."""
+    asked = [TopicPartition(layout.prefix + CHANGELOG, shard) for shard in range(layout.shards)]
+    starts = {at.partition: at.offset for at in admin.earliest(asked)}
+    ends = {at.partition: at.offset for at in admin.committed_end(asked)}
+    empty = [shard for shard in range(layout.shards) if starts[shard] >= ends[shard]]
+    if len(empty) == layout.shards:
+        return empty
+    settings = client_settings.restorer(properties, f"{layout.prefix}topics-apply")
+    consumer = Consumer(Troubles().attached(settings))
+    try:
+        return [
+            shard
+            for shard in range(layout.shards)
+            if shard in empty or not _has_meta(consumer, asked[shard], starts[shard], ends[shard])
+        ]
+    finally:
+        consumer.close()
+
+
+def _has_meta(consumer: Consumer, changelog: TopicPartition, start: int, end: int) -> bool:
+    """Look at the tail first, then at everything."""
+    tail = max(start, end - _TAIL)
+    return _found_between(consumer, changelog, tail, end) or _found_between(consumer, changelog, start, tail)
+
+
+def _found_between(consumer: Consumer, changelog: TopicPartition, start: int, end: int) -> bool:
+    if start >= end:
+        return False
+    consumer.assign([TopicPartition(changelog.topic, changelog.partition, start)])
+    deadline = Deadline(_CALL_S)
+    while not deadline.passed:
+        for message in consumer.consume(500, 0.05):
+            error = message.error()
+            if error is not None and error.code() == PARTITION_END:
+                return False
+            if error is None and message.key() == META:
+                return True
+            if error is None and (message.offset() or 0) >= end - 1:
+                return False
+            if error is None:
+                deadline = Deadline(_CALL_S)
+    raise LogError(f"{changelog.topic}/{changelog.partition} could not be read within {_CALL_S:.0f} s")
+
+
+def _insist(name: str, call: Callable[[float], None], troubles: Troubles) -> None:
+    deadline = Deadline(_CALL_S)
+    while True:
+        try:
+            call(deadline.slice_s())
+            return
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error is None or judge(error) is not Verdict.RETRY or deadline.passed:
+                text = describe(error) if error is not None else str(raised)
+                raise LogError(f"{name}: {text}{troubles.why()}") from raised

@@ -1,0 +1,325 @@
+"""The dispatcher's `Log` on a real Kafka: membership, six consumers, two producers."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+
+from scheduler.core import bounds
+from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
+from scheduler.dispatcher.ports import Budget, Fenced, LogError, Outgoing, Polled, PositionLost
+from scheduler.kafka import client_settings
+from scheduler.kafka.admin import Admin
+from scheduler.kafka.consumers import Reader
+from scheduler.kafka.fencing import resolve_transactions_of
+from scheduler.kafka.membership import Membership
+from scheduler.kafka.names import Names
+from scheduler.kafka.plain_producer import PlainProducer
+from scheduler.kafka.transaction import TransactionalProducer
+from scheduler.kafka.troubles import LOG, Troubles
+
+REPORTS: Final = TOPIC_OF[Input.REPORTS]
+
+FOLLOWERS: Final[tuple[tuple[Input, ...], ...]] = (
+    (Input.REQUESTS, Input.COMMANDS),
+    (Input.SUBMIT_INTERACTIVE,),
+    (Input.SUBMIT_DEFAULT,),
+    RETRIES,
+    (Input.SUBMIT_BULK,),
+)
+"""One consumer each, in the order in which they are served after `reports`."""
+
+
+class LogSettings(msgspec.Struct, frozen=True):
+    """How one dispatcher process takes part. `name` and `boot_id` make its transactional id."""
+
+    properties: Mapping[str, str]
+    name: str
+    boot_id: str
+    prefix: str = "jobs."
+    group: str = ""  # by default the prefix and "dispatcher"
+
+    @property
+    def group_id(self) -> str:
+        """The consumer group of all dispatchers."""
+        return self.group or f"{self.prefix}dispatcher"
+
+    @property
+    def owner(self) -> str:
+        """The transactional id. It begins with the prefix, so that one prefixed ACL covers it."""
+        return f"{self.prefix}dispatcher.{self.name}.{self.boot_id}"
+
+
+class KafkaLog:
+    """See `dispatcher.ports.Log`. Used by one thread."""
+
+    def __init__(self, settings: LogSettings) -> None:
+        """Open the transactional producer, then join the group.
+
+        In this order, so that whatever an earlier process left open under this id ends before anything is read.
+        Raises `LogError` if no broker answers within 30 s.
+        """
+        self._settings = settings
+        self._names = Names(settings.prefix)
+        self._troubles = Troubles()
+        self._admin = Admin(settings.properties)
+        self._transactions = TransactionalProducer(
+            client_settings.transactional(settings.properties, settings.owner), self._names, self._troubles
+        )
+        self._transactions.open()
+        plain = client_settings.plain(settings.properties)
+        self._plain = PlainProducer(plain, self._names, self._troubles)
+        self._deletions: list[Future[Any]] = []
+        self._membership = self._new_membership()
+        self._dead = False
+        self._join()
+
+    @property
+    def owner(self) -> str:
+        """The transactional id."""
+        return self._settings.owner
+
+    @property
+    def member(self) -> str:
+        """The group member id, empty before the first join. Asks the client's own thread: tens of microseconds."""
+        return self._driver.consumer.memberid() or ""
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def poll(self, budget: Budget, wait_ms: int) -> Polled:
+        """Read what is there from all inputs; wait at most `wait_ms` on `reports` if there is nothing."""
+        self._raise_pending()
+        polled = Polled([], [], [], [])
+        self._read(budget, polled)
+        if wait_ms > 0 and not (polled.records or polled.ended or polled.gained or polled.lost):
+            self._driver.wait(wait_ms / 1000, polled)
+            self._driver.take(budget.records, budget.size_bytes, polled)
+            self._follow_membership(polled)
+        if polled.lost:
+            _drop(polled)
+        self._plain.serve()
+        return polled
+
+    def _read(self, budget: Budget, polled: Polled) -> None:
+        """Serve the readers by urgency, each at least a tenth of the budget, then those that had more.
+
+        So a flood in an urgent topic, reports after an outage for example, never keeps the others from being
+        read at all; bulk, the last, always gets its tenth.
+        """
+        share = Budget(budget.records // bounds.BULK_SHARE, budget.size_bytes // bounds.BULK_SHARE)
+        left, size_left = budget.records, budget.size_bytes
+        unfinished: list[Reader] = []
+        for n, reader in enumerate(self._readers):
+            behind = len(self._readers) - 1 - n
+            wanted = left - behind * share.records
+            size_wanted = max(size_left - behind * share.size_bytes, 1)  # never nothing: sizes may be overshot
+            if wanted <= 0:
+                continue
+            taken, size = reader.take(wanted, size_wanted, polled)
+            if reader is self._driver:
+                self._follow_membership(polled)
+            left, size_left = left - taken, size_left - size
+            if taken >= wanted or size >= size_wanted:
+                unfinished.append(reader)
+        for reader in unfinished:
+            if left <= 0 or size_left <= 0:
+                break
+            taken, size = reader.take(left, size_left, polled)
+            left, size_left = left - taken, size_left - size
+
+    def _follow_membership(self, polled: Polled) -> None:
+        gained, lost = self._membership.changes()
+        polled.gained = [shard for shard in polled.gained if shard not in lost] + gained
+        polled.lost += lost
+        for shard in lost:
+            self._driver.forget(shard)
+            for reader in self._followers:
+                for source in reader.inputs:
+                    reader.stop(shard, source)
+
+    def _raise_pending(self) -> None:
+        """Raise what the last poll met. It was kept until now so that the records read beside it were not lost."""
+        for reader in self._readers:
+            if reader.failure is not None:
+                failure, reader.failure = reader.failure, None
+                self._dead = self._dead or isinstance(failure, Fenced)
+                raise failure
+            if reader.lost:
+                raise self._with_ends(reader.lost.pop(0))
+
+    def _with_ends(self, lost: PositionLost) -> PositionLost:
+        at = [TopicPartition(self._names.full(lost.topic), lost.partition)]
+        try:
+            low, high = self._admin.earliest(at)[0].offset, self._admin.latest(at)[0].offset
+        except LogError:
+            return lost
+        return PositionLost(lost.topic, lost.partition, lost.wanted, low, high)
+
+    def metadata(self) -> object:
+        """Return the group metadata as of the last poll.
+
+        The client's member rejoins only after its callbacks have run, inside poll. So between a poll and this
+        call it can't slip into a newer generation, and what was read under the old one stays fenced by it.
+        """
+        return self._driver.consumer.consumer_group_metadata()
+
+    # -- the transaction ------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._transactions.begin()
+
+    def produce(self, records: Iterable[Outgoing]) -> None:
+        """Add records to the transaction."""
+        self._transactions.produce(records)
+
+    def flush(self) -> dict[int, int]:
+        """Send everything; return the last changelog offset by shard."""
+        return self._transactions.flush()
+
+    def fence(self, offsets: Mapping[tuple[int, Input], int], metadata: object) -> None:
+        """Add next offsets by (shard, input), at least one of `reports`, under the given group metadata.
+
+        The offsets carry the fence: the broker checks the membership only when it gets some. The client drops
+        logical and invalid ones without a word, and the transaction then commits unfenced; hence the assertions.
+        """
+        assert any(source is Input.REPORTS for _, source in offsets), "no transaction without the driver's offset"
+        assert all(offset >= 0 for offset in offsets.values()), offsets
+        partitions = [
+            TopicPartition(self._names.full(TOPIC_OF[source]), shard, offset)
+            for (shard, source), offset in offsets.items()
+        ]
+        self._transactions.send_offsets(partitions, metadata)
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+        self._transactions.commit()
+
+    def abort(self) -> None:
+        """Abort the transaction."""
+        self._transactions.abort()
+
+    # -- where to read ------------------------------------------------------------------------------------------
+
+    def rewind(self, offsets: Mapping[tuple[int, Input], int]) -> None:
+        """Read the given inputs again from these offsets; drop what is prefetched of them."""
+        for (shard, source), offset in offsets.items():
+            self._reader_of[source].rewind(shard, source, offset)
+
+    def follow(self, shard: int, offsets: Mapping[Input, int]) -> None:
+        """Begin to read the given inputs of an owned shard at these offsets."""
+        assert shard in self._membership.owned, f"shard {shard} is not ours"
+        for source, offset in offsets.items():
+            assert offset >= 0, f"{source.name} of shard {shard} at {offset}"
+            self._reader_of[source].start(shard, source, offset)
+
+    def unfollow(self, shard: int) -> None:
+        """Stop to read every input of a shard (not its membership)."""
+        for reader in self._readers:
+            for source in reader.inputs:
+                reader.stop(shard, source)
+
+    def pause(self, shard: int, source: Input) -> None:
+        """Read no more of one input for now; what is prefetched of it is dropped."""
+        self._reader_of[source].pause(shard, source)
+
+    def resume(self, shard: int, source: Input, offset: int) -> None:
+        """Read a paused input again, from `offset`."""
+        self._reader_of[source].resume(shard, source, offset)
+
+    # -- outside transactions -------------------------------------------------------------------------------------
+
+    def release(self, records: Iterable[Outgoing]) -> None:
+        """Send outside any transaction, after a commit: leases and notices."""
+        assert not self._transactions.in_transaction, "leases leave only after their commit"
+        self._plain.send(records)
+
+    def echo(self, shard: int, value: bytes) -> None:
+        """Append to `reports` of a shard outside any transaction."""
+        self._plain.send((Outgoing(REPORTS, shard, None, value),))
+
+    def delete_before(self, offsets: Mapping[tuple[int, Input], int]) -> None:
+        """Delete consumed prefixes. Does not wait: brokers with followers take half a second to answer."""
+        self._check_deletions()
+        if not offsets:
+            return
+        at = [
+            TopicPartition(self._names.full(TOPIC_OF[source]), shard, offset)
+            for (shard, source), offset in offsets.items()
+        ]
+        self._deletions = list(self._admin.client.delete_records(at).values())
+
+    def fence_owner(self, owner: str, member: str) -> bool:
+        """End the open transaction of another owner if its member has left the group; say whether it did."""
+        if not owner or not member or owner == self.owner:
+            return False
+        if member in self._admin.members(self._settings.group_id):
+            return False
+        resolve_transactions_of(owner, self._settings.properties)
+        return True
+
+    def reopen(self) -> None:
+        """Make the transactional producer anew with the same id; open transactions of it are resolved.
+
+        Consumers that are dead (a static member was fenced) are made anew too; the next poll reports every shard
+        as lost.
+        """
+        self._transactions.open()
+        if self._dead:
+            self._leave()
+            self._join()
+
+    def close(self) -> None:
+        """Abort what is open, send what waits, leave the group and close all clients, in this order.
+
+        So the successor, who gets the shards when we leave, finds no open transaction in its way.
+        """
+        self._transactions.close()
+        self._plain.close()
+        self._leave()
+        self._check_deletions()
+
+    # -- clients --------------------------------------------------------------------------------------------------
+
+    def _new_membership(self) -> Membership:
+        driver = client_settings.driver(self._settings.properties, self._settings.group_id)
+        return Membership(self._admin.earliest, cooperative=client_settings.is_cooperative(driver))
+
+    def _join(self) -> None:
+        properties, group = self._settings.properties, self._settings.group_id
+        member = self._consumer(client_settings.driver(properties, group))
+        self._driver = Reader(member, {REPORTS: Input.REPORTS}, self._names, by_hand=False)
+        follower = client_settings.follower(properties, group)
+        self._followers = [self._follower(follower, inputs) for inputs in FOLLOWERS]
+        self._readers = [self._driver, *self._followers]
+        self._reader_of = {source: reader for reader in self._readers for source in reader.inputs}
+        self._dead = False
+        self._membership.join(member, self._names.full(REPORTS))
+
+    def _follower(self, settings: client_settings.Properties, inputs: tuple[Input, ...]) -> Reader:
+        topics = {TOPIC_OF[source]: source for source in inputs}
+        return Reader(self._consumer(settings), topics, self._names, by_hand=True)
+
+    def _consumer(self, settings: client_settings.Properties) -> Consumer:
+        return Consumer(self._troubles.attached(settings))
+
+    def _leave(self) -> None:
+        for reader in self._readers:
+            reader.consumer.close()
+        self._membership.lose_all()
+
+    def _check_deletions(self) -> None:
+        """Look at the answers to the last `delete_before`; a failure is tried again with the next one."""
+        for deletion in self._deletions:
+            if deletion.done() and deletion.exception() is not None:
+                LOG.warning("consumed records not deleted: %s", deletion.exception())
+        self._deletions = []
+
+
+def _drop(polled: Polled) -> None:
+    """Take out what was read of shards that were lost within the same poll."""
+    lost = set(polled.lost)
+    polled.records = [record for record in polled.records if record.shard not in lost]
+    polled.ended = [(shard, source) for shard, source in polled.ended if shard not in lost]

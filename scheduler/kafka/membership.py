@@ -1,0 +1,71 @@
+"""What the group gives and takes: the callbacks of the driver consumer.
+
+They run inside the driver's poll only, touch nothing but the driver, and leave notes for the log to act on.
+"""
+
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, TopicPartition
+
+from scheduler.kafka.troubles import LOG
+
+
+class Membership:
+    """Assigns gained partitions paused, and notes what came and went."""
+
+    def __init__(
+        self, earliest: Callable[[list[TopicPartition]], list[TopicPartition]], *, cooperative: bool
+    ) -> None:
+        """`earliest` puts the earliest offset into each of the partitions given."""
+        self._earliest = earliest
+        self._cooperative = cooperative
+        self._gained: list[int] = []
+        self._lost: list[int] = []
+        self.owned: set[int] = set()
+
+    def join(self, driver: Consumer, topic: str) -> None:
+        """Subscribe `driver` to the one driver topic."""
+        driver.subscribe(
+            [topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+
+    def changes(self) -> tuple[list[int], list[int]]:
+        """Return and forget (gained, lost) since the last call."""
+        changed = self._gained, self._lost
+        self._gained, self._lost = [], []
+        return changed
+
+    def lose_all(self) -> None:
+        """Note the loss of everything: the driver is closed."""
+        self._on_revoke(None, [TopicPartition("", shard) for shard in sorted(self.owned)])
+
+    def _on_assign(self, driver: Consumer, partitions: list[TopicPartition]) -> None:
+        """Assign at a numeric offset and pause at once.
+
+        Without a group offset the client would ask for its reset policy, `error`, and refuse every later seek.
+        A fetch may slip out between assign and pause, hence an offset that exists; what it brings is discarded
+        by the pause, and would find no cursor in the reader.
+        """
+        if not partitions:
+            return  # the new protocol calls with an empty list now and then
+        placed = self._earliest(partitions)
+        if self._cooperative:
+            driver.incremental_assign(placed)
+        else:
+            driver.assign(placed)
+        driver.pause(placed)
+        shards = [each.partition for each in partitions]
+        self.owned.update(shards)
+        self._gained.extend(shards)
+        LOG.info("gained shards %s", shards)
+
+    def _on_revoke(self, _driver: Consumer | None, partitions: list[TopicPartition]) -> None:
+        """Note the loss; the client unassigns by itself when this returns.
+
+        Revoked and lost alike mean: drop, write nothing. After a long stall the client calls either.
+        """
+        shards = [each.partition for each in partitions]
+        self.owned.difference_update(shards)
+        self._gained = [shard for shard in self._gained if shard not in shards]
+        self._lost.extend(shards)
+        LOG.info("lost shards %s", shards)

@@ -1,0 +1,50 @@
+"""Small installations on a real broker, and dispatchers' logs on them."""
+
+import contextlib
+import uuid
+
+import pytest
+
+from scheduler.kafka.apply import apply
+from scheduler.kafka.layout import Layout
+from scheduler.kafka.log import KafkaLog, LogSettings
+from tests.kafka.seen import Seen
+
+
+@pytest.fixture
+def properties(kafka):
+    return {"bootstrap.servers": kafka, "heartbeat.interval.ms": "500"}
+
+
+@pytest.fixture
+def layout(fresh_prefix):
+    return Layout(shards=4, leases={"default": 2}, prefix=fresh_prefix)
+
+
+@pytest.fixture
+def installed(properties, layout):
+    apply(properties, layout)
+    return layout
+
+
+@pytest.fixture
+def open_log(properties, installed):
+    """Open a dispatcher's log; all are closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def opened(name="a", **overrides):
+            settings = LogSettings(
+                {**properties, **overrides}, name=name, boot_id=uuid.uuid4().hex[:8], prefix=installed.prefix
+            )
+            log = KafkaLog(settings)
+            stack.callback(log.close)
+            return log
+
+        yield opened
+
+
+@pytest.fixture
+def owner(open_log):
+    """A log that owns all four shards."""
+    seen = Seen(open_log())
+    return seen.until(lambda: len(seen.owned) == 4)

@@ -1,0 +1,108 @@
+"""What tests use to watch a log, and to write and read around it."""
+
+import time
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from scheduler.core.inputs import TOPIC_OF, Input
+from scheduler.dispatcher.ports import Budget, Outgoing, Polled
+
+BUDGET = Budget(records=2_000, size_bytes=8 << 20)
+DEADLINE_S = 40.0
+
+
+class Seen:
+    """What several polls of one log gave, and the shards it owns."""
+
+    def __init__(self, log):
+        self.log = log
+        self.records = []
+        self.owned = set()
+        self.lost = []
+        self.ended = set()
+
+    def poll(self, wait_ms=50, budget=BUDGET) -> Polled:
+        polled = self.log.poll(budget, wait_ms)
+        self.owned -= set(polled.lost)
+        self.lost += polled.lost
+        self.owned |= set(polled.gained)
+        self.records += polled.records
+        self.ended |= set(polled.ended)
+        return polled
+
+    def until(self, condition, *others):
+        """Poll this log, and others beside it, until the condition holds."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"owned {self.owned}, {len(self.records)} records"
+            self.poll()
+            for other in others:
+                other.poll(wait_ms=1)
+        return self
+
+    def keys(self, source):
+        return [record.key for record in self.records if record.input is source]
+
+
+def at(offset=0, *sources):
+    """Positions of all inputs, or of those named."""
+    return dict.fromkeys(sources or Input, offset)
+
+
+def topic_of(layout, source):
+    return layout.prefix + TOPIC_OF[source]
+
+
+def produce(properties, topic, partition, keys, value=b"v"):
+    producer = Producer({"bootstrap.servers": properties["bootstrap.servers"]})
+    for key in keys:
+        producer.produce(topic, value, key, partition)
+    assert producer.flush(10) == 0
+
+
+def open_transaction(properties, transactional_id, topic, partition, keys):
+    """Begin a transaction, write and flush; the caller decides how it ends."""
+    producer = Producer({"bootstrap.servers": properties["bootstrap.servers"], "transactional.id": transactional_id})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    for key in keys:
+        producer.produce(topic, b"v", key, partition)
+    assert producer.flush(10) == 0
+    return producer
+
+
+def committed_keys(properties, topic, partition):
+    """Everything that read_committed shows of a partition now, up to its last stable offset."""
+    consumer = Consumer({
+        "bootstrap.servers": properties["bootstrap.servers"],
+        "group.id": "reader",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    })
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    keys = []
+    try:
+        while True:
+            message = consumer.poll(DEADLINE_S)
+            assert message is not None
+            if message.error() is not None:
+                return keys
+            keys.append(message.key())
+    finally:
+        consumer.close()
+
+
+def transact(log, shard, offset, records, metadata=None):
+    """Run a whole transaction; return the last changelog offsets."""
+    metadata = metadata if metadata is not None else log.metadata()
+    log.begin()
+    log.produce(records)
+    last = log.flush()
+    log.fence({(shard, Input.REPORTS): offset}, metadata)
+    log.commit()
+    return last
+
+
+def changelog(shard, *keys):
+    return [Outgoing("changelog", shard, key, b"v") for key in keys]

@@ -1,0 +1,223 @@
+"""Who reads what, and from when on."""
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from scheduler.core.inputs import SUBMITS, Input
+from scheduler.dispatcher.ports import Budget, Fenced, LogError, PositionLost
+from scheduler.kafka.admin import Admin
+from tests.kafka.seen import Seen, at, committed_keys, open_transaction, produce, topic_of
+
+
+def test_nothing_is_read_before_follow(owner, properties, installed):
+    for source in Input:
+        produce(properties, topic_of(installed, source), 1, [b"before"])
+    produce(properties, topic_of(installed, Input.REPORTS), 2, [b"other"])
+    owner.log.follow(2, at(0, Input.REPORTS))
+    owner.until(lambda: owner.keys(Input.REPORTS) == [b"other"])
+    assert [record.shard for record in owner.records] == [2]
+    owner.log.follow(1, at(0))
+    owner.until(lambda: len(owner.records) == 1 + len(Input))
+    assert {record.input for record in owner.records} == set(Input)
+
+
+def test_a_record_is_complete(owner, properties, installed):
+    produce(properties, topic_of(installed, Input.SUBMIT_DEFAULT), 3, [b"k0", b"k1"], b"value")
+    owner.log.follow(3, at(0))
+    owner.until(lambda: len(owner.records) == 2)
+    first, second = owner.records
+    assert (first.input, first.shard, first.offset, first.key, first.value) == (
+        Input.SUBMIT_DEFAULT, 3, 0, b"k0", b"value",
+    )  # fmt: skip
+    assert second.offset == 1
+    assert first.at_ms > 1_700_000_000_000
+
+
+def test_two_members_share_the_shards_and_the_rest_moves_when_one_leaves(owner, open_log):
+    second = Seen(open_log("b"))
+    second.until(lambda: len(second.owned) == 2 and len(owner.owned) == 2, owner)
+    assert owner.owned | second.owned == {0, 1, 2, 3}
+    assert sorted(owner.lost) == sorted(second.owned)
+    second.log.close()
+    owner.until(lambda: len(owner.owned) == 4)
+
+
+def test_of_a_lost_shard_nothing_more_is_read(owner, open_log, properties, installed):
+    for shard in range(4):
+        owner.log.follow(shard, at(0))
+    second = Seen(open_log("b"))
+    second.until(lambda: len(second.owned) == 2, owner)
+    owner.records.clear()
+    for shard in range(4):
+        for source in (Input.REPORTS, Input.SUBMIT_BULK):
+            produce(properties, topic_of(installed, source), shard, [b"k"])
+    owner.until(lambda: len(owner.records) == 4)
+    assert {record.shard for record in owner.records} == owner.owned
+    for shard in second.owned:
+        second.log.follow(shard, at(0))
+    second.until(lambda: len(second.records) == 4, owner)
+    assert len(owner.records) == 4
+
+
+def test_an_input_that_is_read_to_its_end_says_so(owner, properties, installed):
+    produce(properties, topic_of(installed, Input.RETRY_5S), 0, [b"a", b"b"])
+    owner.log.follow(0, at(0))
+    owner.until(lambda: {source for _, source in owner.ended} == set(Input))
+    assert owner.keys(Input.RETRY_5S) == [b"a", b"b"]
+
+
+def test_open_transactions_are_hidden_except_in_reports(owner, properties, installed):
+    owner.log.follow(0, at(0))
+    hidden = open_transaction(properties, installed.prefix + "x", topic_of(installed, Input.COMMANDS), 0, [b"h"])
+    shown = open_transaction(properties, installed.prefix + "y", topic_of(installed, Input.REPORTS), 0, [b"s"])
+    produce(properties, topic_of(installed, Input.SUBMIT_BULK), 0, [b"k"])
+    owner.until(lambda: len(owner.records) == 2)
+    assert {record.key for record in owner.records} == {b"s", b"k"}
+    hidden.commit_transaction(10)
+    shown.abort_transaction(10)
+    owner.until(lambda: owner.keys(Input.COMMANDS) == [b"h"])
+
+
+def test_urgent_inputs_come_first_and_bulk_has_a_tenth(owner, properties, installed):
+    keys = [b"%d" % n for n in range(400)]
+    for source in (Input.REPORTS, *SUBMITS):
+        produce(properties, topic_of(installed, source), 0, keys)
+    owner.log.follow(0, at(0))
+    owner.until(lambda: len(owner.ended) == len(Input) - 4 or len(owner.records) == 1600, )
+    owner.log.rewind({(0, source): 0 for source in (Input.REPORTS, *SUBMITS)})
+    small = Budget(records=100, size_bytes=1 << 20)
+    full = next(polled for _ in range(10_000) if len((polled := owner.poll(5, small)).records) == 100)
+    got = [record.input for record in full.records]
+    assert got == sorted(got)
+    assert got.count(Input.REPORTS) >= 50 or got.count(Input.SUBMIT_BULK) >= 10
+
+
+def test_a_budget_of_one_gives_one_record(owner, properties, installed):
+    for source in Input:
+        produce(properties, topic_of(installed, source), 0, [b"a", b"b"])
+    owner.log.follow(0, at(0))
+    one = Budget(records=1, size_bytes=1 << 20)
+    sizes = []
+    owner.until(lambda: sizes.append(len(owner.poll(5, one).records)) or len(owner.records) >= 2 * len(Input))
+    assert max(sizes) == 1
+
+
+def test_a_budget_of_bytes_bounds_large_records(owner, properties, installed):
+    produce(properties, topic_of(installed, Input.SUBMIT_BULK), 0, [b"%d" % n for n in range(60)], b"x" * 100_000)
+    owner.log.follow(0, at(0))
+    budget = Budget(records=2_000, size_bytes=1 << 20)
+    while len(owner.records) < 5:
+        owner.poll(5, Budget(records=5, size_bytes=1 << 20))
+    owner.until(lambda: max_bytes(owner.poll(5, budget)) < 3 << 20 and len(owner.records) == 60)
+
+
+def max_bytes(polled):
+    return sum(len(record.value) for record in polled.records)
+
+
+def test_rewind_reads_the_same_records_again(owner, properties, installed):
+    keys = [b"%d" % n for n in range(1_000)]
+    for source in (Input.REPORTS, Input.SUBMIT_DEFAULT, Input.RETRY_2M):
+        produce(properties, topic_of(installed, source), 1, keys)
+    owner.log.follow(1, at(0))
+    owner.until(lambda: len(owner.records) >= 500)
+    owner.log.rewind({(1, source): 10 for source in Input})
+    before = len(owner.records)
+    for source in (Input.REPORTS, Input.SUBMIT_DEFAULT, Input.RETRY_2M):
+        owner.until(lambda source=source: again(owner, before, source) == list(range(10, 1_000)))
+
+
+def again(seen, since, source):
+    return [record.offset for record in seen.records[since:] if record.input is source]
+
+
+def test_a_paused_input_waits_and_goes_on_where_it_is_told(owner, properties, installed):
+    produce(properties, topic_of(installed, Input.RETRY_5S), 0, [b"%d" % n for n in range(100)])
+    owner.log.follow(0, at(0))
+    owner.until(lambda: len(owner.records) >= 10)
+    owner.log.pause(0, Input.RETRY_5S)
+    before = len(owner.records)
+    produce(properties, topic_of(installed, Input.RETRY_30S), 0, [b"probe"])
+    owner.until(lambda: owner.keys(Input.RETRY_30S) == [b"probe"])
+    assert len(owner.records) == before + 1
+    owner.log.resume(0, Input.RETRY_5S, 7)
+    owner.until(lambda: again(owner, before, Input.RETRY_5S) == list(range(7, 100)))
+
+
+def test_unfollow_keeps_the_membership_and_follow_goes_on(owner, properties, installed):
+    produce(properties, topic_of(installed, Input.REPORTS), 0, [b"a", b"b"])
+    produce(properties, topic_of(installed, Input.SUBMIT_BULK), 0, [b"c", b"d"])
+    owner.log.follow(0, at(0))
+    owner.until(lambda: len(owner.records) == 4)
+    owner.log.unfollow(0)
+    owner.records.clear()
+    produce(properties, topic_of(installed, Input.REPORTS), 0, [b"e"])
+    produce(properties, topic_of(installed, Input.REPORTS), 1, [b"probe"])
+    owner.log.follow(1, at(0))
+    owner.until(lambda: owner.keys(Input.REPORTS) == [b"probe"])
+    owner.log.follow(0, at(1))
+    owner.until(lambda: owner.keys(Input.REPORTS) == [b"probe", b"b", b"e"])
+    owner.until(lambda: owner.keys(Input.SUBMIT_BULK) == [b"d"])
+    assert not owner.lost
+
+
+@pytest.mark.parametrize("source", [Input.SUBMIT_DEFAULT, Input.REPORTS])
+def test_a_deleted_position_is_held_and_named(owner, properties, installed, source):
+    produce(properties, topic_of(installed, source), 2, [b"%d" % n for n in range(8)])
+    produce(properties, topic_of(installed, Input.SUBMIT_BULK), 2, [b"bulk"])
+    delete(properties, topic_of(installed, source), 2, 8)
+    owner.log.follow(2, {**at(0), source: 5})
+    with pytest.raises(PositionLost) as lost:
+        owner.until(lambda: False)
+    assert (lost.value.topic, lost.value.partition) == (topic_of(installed, source).removeprefix(installed.prefix), 2)
+    assert (lost.value.wanted, lost.value.low, lost.value.high) == (5, 8, 8)
+    produce(properties, topic_of(installed, source), 2, [b"new"])
+    owner.until(lambda: owner.keys(Input.SUBMIT_BULK) == [b"bulk"])
+    assert owner.keys(source) == []
+    owner.log.follow(2, {source: 8})  # an operator's decision
+    owner.until(lambda: owner.keys(source) == [b"new"])
+
+
+def test_a_position_beyond_the_end_is_named_too(owner, properties, installed):
+    owner.log.follow(2, {Input.REQUESTS: 17})
+    with pytest.raises(PositionLost, match="requests/2: offset 17 is gone; the log holds 0 to 0"):
+        owner.until(lambda: False)
+
+
+def delete(properties, topic, partition, before):
+    admin = Admin(properties)
+    for answer in admin.client.delete_records([TopicPartition(topic, partition, before)]).values():
+        answer.result(10)
+
+
+def test_consumed_prefixes_are_deleted(owner, properties, installed):
+    produce(properties, topic_of(installed, Input.SUBMIT_BULK), 0, [b"a", b"b", b"c"])
+    owner.log.delete_before({(0, Input.SUBMIT_BULK): 2})
+    topic = topic_of(installed, Input.SUBMIT_BULK)
+    admin = Admin(properties)
+    owner.until(lambda: admin.earliest([TopicPartition(topic, 0)])[0].offset == 2)
+
+
+def test_an_echo_is_read_back(owner):
+    owner.log.follow(3, at(0))
+    owner.log.echo(3, b"echo")
+    owner.until(lambda: [record.value for record in owner.records] == [b"echo"])
+
+
+def test_a_session_that_the_broker_refuses_is_an_error(open_log):
+    seen = Seen(open_log("s", **{"session.timeout.ms": "600", "heartbeat.interval.ms": "100"}))
+    with pytest.raises(LogError, match="INVALID_SESSION_TIMEOUT"):
+        seen.until(lambda: False)
+
+
+def test_a_fenced_static_member_joins_anew_after_reopen(open_log):
+    first = Seen(open_log("a", **{"group.instance.id": "slot"}))
+    first.until(lambda: len(first.owned) == 4)
+    second = Seen(open_log("b", **{"group.instance.id": "slot"}))
+    second.until(lambda: len(second.owned) == 4)
+    with pytest.raises(Fenced):
+        first.until(lambda: False, second)
+    assert committed_keys  # nothing to compare here; the transaction tests do
+    second.log.close()
+    first.log.reopen()
+    first.until(lambda: first.lost and len(first.owned) == 4)
