@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import click
 
+COMMAND = (sys.executable, "-m", "scheduler")
+"""The same installation as this process's, whatever is first on the path."""
+
 _NAME_WIDTH = 10
 
 
@@ -31,7 +34,7 @@ class Child:
         self._stopping = False
         self._started_s = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "scheduler", *arguments],
+            [*COMMAND, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -4,7 +4,6 @@
 """
 
 import os
-import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -133,11 +132,12 @@ def clean(everything: bool) -> int:
 
 def _run_kafka(port: int, nodes: int, directory: Path | None) -> int:
     from scheduler import devkafka
+    from scheduler.cli.signals import signals_call, terminated_like_interrupted
 
     stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
-    with devkafka.start(nodes, port, directory or devkafka.dev_cluster_dir(nodes), say=_say) as cluster:
+    with terminated_like_interrupted():
+        cluster = devkafka.start(nodes, port, directory or devkafka.dev_cluster_dir(nodes), say=_say)
+    with cluster, signals_call(stopped.set):
         click.echo(f"KAFKA_BOOTSTRAP_SERVERS={cluster.bootstrap}")
         stopped.wait()
         _say("stopping")

@@ -1,9 +1,7 @@
 """``scheduler dev MODULE:APP``: a broker, the topics, a dispatcher, and a worker that starts anew when code changes."""
 
-import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -11,6 +9,7 @@ from queue import SimpleQueue
 from scheduler import devkafka
 from scheduler.cli import exits
 from scheduler.cli.child import Child, say
+from scheduler.cli.signals import signals_call, terminated_like_interrupted
 
 AT_ONCE_S = 5.0
 """A child that ends sooner never worked: bad code or bad settings, which no new start mends."""
@@ -51,9 +50,9 @@ def run_app(target: str, *, port: int, slots: int, shards: int, global_arguments
     ``devkafka.attach_or_start`` raises.
     """
     events: SimpleQueue[Event] = SimpleQueue()  # its put may be called in a signal handler
-    with _terminated_like_interrupted():
+    with terminated_like_interrupted():
         cluster = devkafka.attach_or_start(port, devkafka.dev_cluster_dir(), say=say)
-    with cluster, _signals_to(events):
+    with cluster, signals_call(lambda: events.put(Stop())):
         say(f"KAFKA_BOOTSTRAP_SERVERS={cluster.bootstrap}")
         parts = _Parts(cluster.bootstrap, target, slots, shards, global_arguments, events)
         try:
@@ -164,29 +163,3 @@ def watch_code(directory: Path, stop: threading.Event, changed: Callable[[str], 
     thread = threading.Thread(target=run, name="code watcher", daemon=True)
     thread.start()
     return thread
-
-
-@contextmanager
-def _signals_to(events: "SimpleQueue[Event]") -> Iterator[None]:
-    """SIGINT and SIGTERM become events."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    old = [signal.signal(number, lambda *_: events.put(Stop())) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, old, strict=True):
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """While the broker starts, SIGTERM raises KeyboardInterrupt like Ctrl-C, so that a half started one is ended."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    old = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, old)

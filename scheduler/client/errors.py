@@ -1,13 +1,11 @@
 """What submitting and asking raise, grouped by what the caller must do.
 
     JobsError
-    ├── InvalidJob       never retry: the job, an option or the code is wrong        (also a ValueError)
-    ├── NotSubmitted     Kafka does not have it: retry as you like
-    ├── SubmitUnknown    Kafka may have it: retry under the id that the error carries
-    └── NoGateway        nothing is wrong with the job: set JOBS_URL, then ask again
-
-A bulk submit raises the same; `acknowledged` and `remaining` then tell how far it came, and `remaining` can be
-submitted again as it is, since each request keeps its id.
+    ├── SubmitError
+    │   ├── InvalidJob       never retry: the job, an option or the code is wrong    (also a ValueError)
+    │   ├── NotSubmitted     Kafka does not have it: retry as you like
+    │   └── SubmitUnknown    Kafka may have it: retry under the id that the error carries
+    └── NoGateway            nothing is wrong with the job: set JOBS_URL, then ask again
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,31 +21,39 @@ class JobsError(Exception):
     __module__ = "scheduler"
 
 
-class InvalidJob(JobsError, ValueError):
-    """Raised before anything is sent when a job can't be right, and when a broker refuses a record for good."""
+class SubmitError(JobsError):
+    """Root of what submitting raises.
+
+    A bulk submit stops at the first trouble. Then `acknowledged` are the jobs that Kafka has and `remaining` the
+    requests that were taken and may be lost; these can be submitted again as they are, since each keeps its id. What
+    the iterable had not yielded yet is still the caller's. Both are empty for a single job.
+    """
 
     __module__ = "scheduler"
-
-
-class _Undelivered(JobsError):
-    """What `NotSubmitted` and `SubmitUnknown` know of a bulk submit. Both are empty for a single one."""
 
     acknowledged: "list[JobRef[Any]]"
     remaining: "list[Request[Any]]"
 
     def __init__(self, *args: object) -> None:
+        """Begin with empty lists."""
         super().__init__(*args)
         self.acknowledged = []
         self.remaining = []
 
 
-class NotSubmitted(_Undelivered):
+class InvalidJob(SubmitError, ValueError):
+    """Raised before anything is sent when a job can't be right, and when a broker refuses a record for good."""
+
+    __module__ = "scheduler"
+
+
+class NotSubmitted(SubmitError):
     """Raised when Kafka does not have the job: no broker answered, the topic is missing, the queue stayed full."""
 
     __module__ = "scheduler"
 
 
-class SubmitUnknown(_Undelivered):
+class SubmitUnknown(SubmitError):
     """Raised when the job was sent and no acknowledgement came: it may run. `job_id` is the id to use again."""
 
     __module__ = "scheduler"

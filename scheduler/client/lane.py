@@ -30,7 +30,6 @@ class Lane:
     def __init__(self, properties: Mapping[str, str | int | bool]) -> None:
         """Make the producer; it connects in the background."""
         self.suspect = False
-        self.dead = False
         self.last_error: KafkaError | None = None
         settings = {**properties, "error_cb": self._on_error}
         self._producer = Producer(settings, logger=_log)
@@ -58,15 +57,10 @@ class Lane:
         """Return the metadata of `topic` fresh from a broker; `KafkaException` if none answers in time."""
         return self._producer.list_topics(topic, max(timeout_s, 0.001))
 
-    def acknowledged(self) -> None:
-        """Note that a broker acknowledged a record."""
-        self.suspect = False
-
     def failed(self, error: KafkaError) -> None:
         """Note that a record was not acknowledged."""
         self.suspect = True
         self.last_error = error
-        self.dead = self.dead or error.fatal()
 
     def close(self, timeout_s: float) -> int:
         """Send what is queued, for `timeout_s` at most, stop the thread, and return how many records are left."""
@@ -105,4 +99,3 @@ class Lane:
     def _on_error(self, error: KafkaError) -> None:
         self.suspect = True
         self.last_error = error
-        self.dead = self.dead or error.fatal()

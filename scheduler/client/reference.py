@@ -97,6 +97,10 @@ class JobRef(Generic[R]):
         """Ask for the job to be cancelled. `NoGateway` without a gateway."""
         self._inquiries.cancel(self.id)
 
+    def landed_at(self, offset: int) -> None:
+        """Note the offset that the acknowledgement told; for the submitter."""
+        self._offset = offset
+
     def __eq__(self, other: object) -> bool:
         """Say whether `other` names the same job."""
         return isinstance(other, JobRef) and self.id == other.id

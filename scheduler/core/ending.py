@@ -10,9 +10,7 @@ from scheduler.core.shard import Shard
 from scheduler.core.spec import Band
 
 
-def succeed(
-    shard: Shard, moment: Moment, state: JobState, *, result: bytes, result_omitted: str
-) -> None:
+def succeed(shard: Shard, moment: Moment, state: JobState, *, result: bytes, result_omitted: str) -> None:
     """End a job well; its record goes."""
     keep_ms = shard.fleet.settings.queue(state.queue).keep_succeeded_ms
     end = End(moment.now_ms, moment.now_ms + keep_ms, result=result, result_omitted=result_omitted)
@@ -20,7 +18,9 @@ def succeed(
     shard.drop_spec(state.job_id)
 
 
-def cancel(shard: Shard, moment: Moment, state: JobState, reason: str, error: ErrorInfo | None = None) -> None:
+def cancel(
+    shard: Shard, moment: Moment, state: JobState, reason: str, error: ErrorInfo | None = None
+) -> None:
     """End a job as cancelled; its record goes."""
     keep_ms = shard.fleet.settings.queue(state.queue).keep_cancelled_ms
     _end(shard, moment, state, Phase.CANCELLED, End(moment.now_ms, moment.now_ms + keep_ms, reason, error))
@@ -83,13 +83,22 @@ def lifecycle(
 
 
 def _end(shard: Shard, moment: Moment, state: JobState, phase: Phase, end: End) -> None:
-    ended = move(state, phase, end=end, due_ms=0, tier=0, checkpoint=b"" if phase is Phase.SUCCEEDED else state.checkpoint)
+    ended = move(
+        state,
+        phase,
+        end=end,
+        due_ms=0,
+        tier=0,
+        checkpoint=b"" if phase is Phase.SUCCEEDED else state.checkpoint,
+    )
     shard.put(ended)
     shard.changes.counts["finished", Band(state.band).name.lower(), state.queue, phase] += 1
     lifecycle(shard, moment, ended, phase, reason=end.reason)
 
 
-def _headers(shard: Shard, state: JobState, reason: DeathReason, error: ErrorInfo) -> tuple[tuple[str, str], ...]:
+def _headers(
+    shard: Shard, state: JobState, reason: DeathReason, error: ErrorInfo
+) -> tuple[tuple[str, str], ...]:
     history = state.history
     last = history.attempts[-1] if history.attempts else None
     return (

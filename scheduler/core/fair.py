@@ -11,7 +11,7 @@ from heapq import heappop, heappush, heapreplace
 class Node:
     """A node of the tree. It stands in its parent's heap exactly while it is active."""
 
-    __slots__ = ("_heap", "_stamp", "_stamps", "active", "now", "parent", "vtime", "weight")
+    __slots__ = ("_heap", "stamp", "_stamps", "active", "now", "parent", "vtime", "weight")
 
     def __init__(self, parent: "Node | None", weight: float = 1.0) -> None:
         """Make an idle node below `parent`."""
@@ -20,7 +20,7 @@ class Node:
         self.vtime = 0.0
         self.now = 0.0  # virtual time of this node's choice: that of the child chosen last
         self.active = False
-        self._stamp = 0
+        self.stamp = 0  # of the live entry in the parent's heap
         self._stamps = 0
         self._heap: list[tuple[float, int, Node]] = []
 
@@ -31,7 +31,7 @@ class Node:
             return
         self.active = True
         self.vtime = max(self.vtime, parent.now)
-        parent._insert(self)
+        parent.insert(self)
         parent.activate()
 
     def deactivate(self) -> None:
@@ -48,7 +48,7 @@ class Node:
         heap = self._heap
         while heap:
             vtime, stamp, child = heap[0]
-            if not child.active or child._stamp != stamp:
+            if not child.active or child.stamp != stamp:
                 heappop(heap)
             elif child.vtime > vtime:  # charged since: it moves back now, not at each charge
                 heapreplace(heap, (child.vtime, stamp, child))
@@ -71,14 +71,15 @@ class Node:
             if cost < 0:
                 node.vtime = max(node.vtime, parent.now)
                 if node.active:
-                    parent._insert(node)  # nearer to the top than its old entry says
+                    parent.insert(node)  # nearer to the top than its old entry says
             node, parent = parent, parent.parent
 
     def forget(self) -> None:
         """Start again from zero virtual time."""
         self.vtime = self.now = 0.0
 
-    def _insert(self, child: "Node") -> None:
+    def insert(self, child: "Node") -> None:
+        """Enter `child` at its present virtual time; an older entry of it becomes stale."""
         self._stamps += 1
-        child._stamp = self._stamps
+        child.stamp = self._stamps
         heappush(self._heap, (child.vtime, self._stamps, child))

@@ -23,4 +23,6 @@ class Fleet(msgspec.Struct, frozen=True):
 
 def new_fleet(owner: str, shards: int, settings: Settings, timing: Timing) -> Fleet:
     """Return a fleet without offers or work."""
-    return Fleet(owner, shards, settings, timing, Offers(timing.offer_life_ms), Matcher(settings), Estimates())
+    return Fleet(
+        owner, shards, settings, timing, Offers(timing.offer_life_ms), Matcher(settings), Estimates()
+    )

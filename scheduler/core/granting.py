@@ -45,7 +45,9 @@ def _serve(
         free = line.popleft()
         if free.slots <= 0:
             continue
-        found = fleet.matcher.first(pool, free.lowest_band, takes_suspect=free.takes_suspect, is_ready=is_ready)
+        found = fleet.matcher.first(
+            pool, free.lowest_band, takes_suspect=free.takes_suspect, is_ready=is_ready
+        )
         if found is None:
             unserved.append(free)
             if not pool.has_work():

@@ -4,33 +4,61 @@ They are never in the changelog. A change from an old to a new state deletes the
 has and puts those that only the new one has.
 """
 
+from collections.abc import Callable
+from typing import Final
+
 from scheduler.core import keyspace
 from scheduler.core.job import ENDED, JobState, Phase
 
+Keys = tuple[bytes, ...]
 
-def index_keys(state: JobState | None) -> tuple[bytes, ...]:
+
+def index_keys(state: JobState | None) -> Keys:
     """Return every index key that `state` implies."""
-    if state is None:
-        return ()
-    phase = state.phase
-    if phase is Phase.LEASED:
-        return (keyspace.leased_key(state.job_id),)
-    if phase in ENDED:
-        return (keyspace.timed_key(keyspace.DROP, state.end.drop_at_ms, state.job_id),) if state.end else ()
-    if phase is Phase.READY:
-        key = keyspace.ready_key(state)
-        return (key, *_timer(state, state.expires_at_ms)) if state.expires_at_ms else (key,)
-    if phase is Phase.RETRYING and state.tier:
-        waits = keyspace.timed_key(keyspace.TIERED, state.due_ms, state.job_id)
-        return (waits, *_timer(state, state.expires_at_ms))
-    if phase is Phase.BLOCKED:
-        return _timer(state, state.expires_at_ms)
+    return _KEYS_OF[state.phase](state) if state is not None else ()
+
+
+def _leased(state: JobState) -> Keys:
+    return (keyspace.leased_key(state.job_id),)
+
+
+def _ready(state: JobState) -> Keys:
+    return (keyspace.ready_key(state), *_timer(state, state.expires_at_ms))
+
+
+def _scheduled(state: JobState) -> Keys:
     return _timer(state, _earlier(state.due_ms, state.expires_at_ms))
 
 
-def _timer(state: JobState, at_ms: int) -> tuple[bytes, ...]:
+def _blocked(state: JobState) -> Keys:
+    return _timer(state, state.expires_at_ms)
+
+
+def _retrying(state: JobState) -> Keys:
+    if not state.tier:
+        return _scheduled(state)
+    # Its retry record wakes it; the key finds it should that record never come.
+    waits = keyspace.timed_key(keyspace.TIERED, state.due_ms, state.job_id)
+    return (waits, *_timer(state, state.expires_at_ms))
+
+
+def _ended(state: JobState) -> Keys:
+    return (keyspace.timed_key(keyspace.DROP, state.end.drop_at_ms, state.job_id),) if state.end else ()
+
+
+def _timer(state: JobState, at_ms: int) -> Keys:
     return (keyspace.timed_key(keyspace.TIMER, at_ms, state.job_id),) if at_ms else ()
 
 
 def _earlier(due_ms: int, expires_at_ms: int) -> int:
     return min(due_ms, expires_at_ms) if expires_at_ms else due_ms
+
+
+_KEYS_OF: Final[dict[Phase, Callable[[JobState], Keys]]] = {
+    Phase.SCHEDULED: _scheduled,
+    Phase.BLOCKED: _blocked,
+    Phase.READY: _ready,
+    Phase.LEASED: _leased,
+    Phase.RETRYING: _retrying,
+    **dict.fromkeys(ENDED, _ended),
+}

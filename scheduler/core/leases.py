@@ -134,7 +134,9 @@ class Leases:
     def expired(self, echo_produced_at_ms: int) -> list[Renewal]:
         """Return the leases that have expired, given an own echo that was read back."""
         return [
-            entry for entry in self._table.values() if echo_produced_at_ms - entry.read_at_ms >= entry.period_ms
+            entry
+            for entry in self._table.values()
+            if echo_produced_at_ms - entry.read_at_ms >= entry.period_ms
         ]
 
     def _times_out_at(self, entry: Renewal) -> int:

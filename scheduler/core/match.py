@@ -67,8 +67,7 @@ class Tree:
         self._root.now = max(self._root.now, band.vtime)
         tenant = band.choose()
         queue = tenant.choose() if tenant else None
-        if not isinstance(queue, Queue):
-            raise AssertionError("an active band without an active queue")
+        assert isinstance(queue, Queue), "an active band has an active queue"  # noqa: S101
         return queue
 
     def forget(self) -> None:
@@ -151,7 +150,12 @@ class Matcher:
                 head.applied()
 
     def first(
-        self, pool: Pool, lowest_band: int, *, takes_suspect: bool, is_ready: Callable[[int, bytes, bytes], bool]
+        self,
+        pool: Pool,
+        lowest_band: int,
+        *,
+        takes_suspect: bool,
+        is_ready: Callable[[int, bytes, bytes], bool],
     ) -> tuple[int, bytes, Queue] | None:
         """Take the job that such a slot gets: its shard, ready key and queue.
 

@@ -67,7 +67,13 @@ class Offers:
                 older.slots = 0
             self._latest[boot_id] = offer.sequence
         free = Free(
-            offer.sender, offer.sequence, offer.slots, offer.lowest_band, offer.takes_suspect, mono_ms, plain=True
+            offer.sender,
+            offer.sequence,
+            offer.slots,
+            offer.lowest_band,
+            offer.takes_suspect,
+            mono_ms,
+            plain=True,
         )
         self._plain.setdefault(boot_id, []).append(free)
         self._place(free, shard)
@@ -77,7 +83,8 @@ class Offers:
         if (sender.boot_id, freed.sequence, shard) in self._known:
             return
         self._place(
-            Free(sender, freed.sequence, 1, freed.lowest_band, freed.takes_suspect, mono_ms, plain=False), shard
+            Free(sender, freed.sequence, 1, freed.lowest_band, freed.takes_suspect, mono_ms, plain=False),
+            shard,
         )
 
     def take(self, free: Free) -> None:

@@ -11,14 +11,25 @@ from hmac import compare_digest
 import msgspec
 
 from scheduler.core import bounds
-from scheduler.core.ending import cancel, dead_letter, succeed
 from scheduler.core.emitting import emit_all, refused_topics
+from scheduler.core.ending import cancel, dead_letter, succeed
 from scheduler.core.history import with_attempt, with_event
 from scheduler.core.job import ENDED, Attempt, Ending, ErrorInfo, Event, Grant, JobState, Phase, move
 from scheduler.core.moment import Moment
 from scheduler.core.notices import Revoke
 from scheduler.core.outputs import DeathReason, RetryOut, RetryRecord
-from scheduler.core.reports import Beat, Checkpoint, Done, Fail, Held, Offer, Release, ReleaseReason, Sender, Verdict
+from scheduler.core.reports import (
+    Beat,
+    Checkpoint,
+    Done,
+    Fail,
+    Held,
+    Offer,
+    Release,
+    ReleaseReason,
+    Sender,
+    Verdict,
+)
 from scheduler.core.retry import backoff_ms, release_backoff_ms, tier_for
 from scheduler.core.shard import Shard
 

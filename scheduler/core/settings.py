@@ -33,7 +33,9 @@ class Settings:
         """Take `queues` by name or pattern (`webhooks/*`)."""
         given = queues or {}
         self._exact = {name: of for name, of in given.items() if "*" not in name}
-        self._patterns = sorted(((p, of) for p, of in given.items() if "*" in p), key=lambda entry: -len(entry[0]))
+        self._patterns = sorted(
+            ((p, of) for p, of in given.items() if "*" in p), key=lambda entry: -len(entry[0])
+        )
         self._found: dict[str, QueueSettings] = {}
 
     def queue(self, name: str) -> QueueSettings:

@@ -137,9 +137,7 @@ class Shard:
 
     # -- after the transaction ---------------------------------------------------------------------
 
-    def batch(
-        self, encoded: dict[str, bytes]
-    ) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
+    def batch(self, encoded: dict[str, bytes]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
         """Return the puts and deletes that bring the store to this turn's end.
 
         `encoded` holds the state records as they went into the changelog.
@@ -219,7 +217,9 @@ def index_delta(
     puts.extend((key, b"") for key in now if key not in before)
 
 
-def walk(scan: Callable[[bytes, bytes, int], Sequence[tuple[bytes, bytes]]], prefix: bytes) -> Iterator[bytes]:
+def walk(
+    scan: Callable[[bytes, bytes, int], Sequence[tuple[bytes, bytes]]], prefix: bytes
+) -> Iterator[bytes]:
     """Go through the keys that begin with `prefix`, a bounded scan at a time."""
     start, stop = prefix, keyspace.after(prefix)
     while found := scan(start, stop, _WALK):

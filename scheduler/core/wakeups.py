@@ -33,7 +33,9 @@ def _wake(shard: Shard, moment: Moment, job_id: str) -> None:
         return
     if 0 < state.expires_at_ms <= moment.now_ms:
         expire(shard, moment, state)
-    elif state.phase in (Phase.SCHEDULED, Phase.RETRYING) and state.due_ms <= moment.now_ms and not state.tier:
+    elif (
+        state.phase in (Phase.SCHEDULED, Phase.RETRYING) and state.due_ms <= moment.now_ms and not state.tier
+    ):
         shard.changes.counts[("woken",)] += 1
         shard.put(move(state, Phase.READY))
 
@@ -143,7 +145,12 @@ def end_overlong(shard: Shard, moment: Moment) -> None:
     for entry in shard.leases.timeouts(moment.mono_ms):
         state = shard.state(entry.job_id)
         given = state.grant if state is not None else None
-        if state is None or given is None or state.phase is not Phase.LEASED or given.ending is not Ending.NONE:
+        if (
+            state is None
+            or given is None
+            or state.phase is not Phase.LEASED
+            or given.ending is not Ending.NONE
+        ):
             continue
         state = msgspec.structs.replace(state, grant=msgspec.structs.replace(given, ending=Ending.TIMEOUT))
         shard.put(state)

@@ -36,7 +36,9 @@ class Adopting:
     def send_echoes(self, seats: dict[int, Seat], mono_ms: int) -> None:
         """Send the echoes that adoption and expiry wait for, at most one per second and shard."""
         for seat in seats.values():
-            if seat.stage is Stage.ADOPTING or (seat.stage is Stage.ACTIVE and seat.leases.looks_due(mono_ms)):
+            if seat.stage is Stage.ADOPTING or (
+                seat.stage is Stage.ACTIVE and seat.leases.looks_due(mono_ms)
+            ):
                 sequence = seat.leases.next_echo(mono_ms)
                 if sequence is not None:
                     self._log.echo(seat.number, encode_report(Echo(self._log.owner, sequence)))

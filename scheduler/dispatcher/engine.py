@@ -15,7 +15,7 @@ import msgspec
 from scheduler.core import bounds
 from scheduler.core.fleet import Fleet, new_fleet
 from scheduler.core.granting import grant_all
-from scheduler.core.inputs import LAYOUT, TOPIC_OF, Input, Meta
+from scheduler.core.inputs import LAYOUT, TOPIC_OF, Meta
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import MessageOut
 from scheduler.core.shard import Shard
@@ -36,6 +36,7 @@ from scheduler.dispatcher.ports import (
     MustAbort,
     OutcomeUnknown,
     Polled,
+    PositionLost,
     Store,
     Stores,
 )
@@ -104,6 +105,10 @@ class Engine:
             self._drop_turn()
         except MustAbort as error:
             self._aborted(error)
+        except PositionLost as error:
+            # The input is held: nothing more of it is read, nothing is skipped, everything else goes on.
+            _log.error("held: %s", error)  # noqa: TRY400 - the trace says nothing
+            self._world.signals.failed("position_lost")
         except OutcomeUnknown as error:
             _log.warning("outcome of a commit unknown, restoring: %s", error)
             self._start_over("unknown", keep_renewals=True)
@@ -122,7 +127,9 @@ class Engine:
 
     def _turn(self) -> None:
         restoring = self._restore()
-        polled = self._log.poll(self._budget(), 0 if restoring or self._reading.pending else self._config.wait_ms)
+        polled = self._log.poll(
+            self._budget(), 0 if restoring or self._reading.pending else self._config.wait_ms
+        )
         metadata = self._log.metadata()
         self._membership(polled)
         mono_ms = self._clock.mono_ms()
@@ -247,7 +254,12 @@ class Engine:
     def _aborted(self, error: MustAbort) -> None:
         _log.warning("transaction aborted: %s", error)
         self._world.signals.failed("abort")
-        self._log.abort()
+        try:
+            self._log.abort()
+        except (Fenced, OutcomeUnknown) as worse:
+            _log.warning("the abort failed too, starting over: %s", worse)
+            self._start_over("fenced", keep_renewals=False)
+            return
         # Without a refused record the world is to blame (a broker away, a rebalance): the same again.
         if error.topic and not self._blame_emits(error):
             self._suspicion.failed(self._reading.taken)

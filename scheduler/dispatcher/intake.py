@@ -7,7 +7,6 @@ its partition and is never dropped silently.
 from collections.abc import Callable
 from typing import Final
 
-from scheduler.codec import Refused
 from scheduler.codec.commands import decode_command
 from scheduler.codec.job import decode_job, with_id
 from scheduler.codec.reports import decode_report
@@ -31,7 +30,7 @@ from scheduler.core.reports import Beat, Checkpoint, Done, Echo, Fail, Offer, Re
 from scheduler.core.settings import Settings
 from scheduler.core.shard import Shard
 from scheduler.core.spec import Band
-from scheduler.core.validation import check
+from scheduler.core.validation import Refused, check
 from scheduler.dispatcher.ports import Record
 
 _HANDLERS: Final[dict[type, Callable[..., None]]] = {
@@ -137,7 +136,9 @@ class Intake:
         try:
             self._admit(shard, moment, command)
         except Refused as refused:
-            headers = _headers(refused.reason, refused.detail, command.topic, command.partition, command.offset)
+            headers = _headers(
+                refused.reason, refused.detail, command.topic, command.partition, command.offset
+            )
             shard.changes.outputs.append(DeadLetter(b"", command.spec, headers))
             _count(shard, refused.reason)
 

@@ -221,7 +221,9 @@ class Store(Protocol):
     def scan(self, start: bytes, stop: bytes, limit: int) -> Sequence[tuple[bytes, bytes]]:
         """Return at most `limit` entries with start <= key < stop, in key order."""
 
-    def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes], offset: int, at_ms: int) -> None:
+    def write(
+        self, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes], offset: int, at_ms: int
+    ) -> None:
         """Apply one batch atomically, with the changelog offset to go on from. A key is put or deleted, not both."""
 
     def flush(self) -> None:

@@ -100,7 +100,9 @@ class Reading:
         if back:
             self._log.rewind(back)
 
-    def _rewind_input(self, seat: Seat, source: Input, offset: int, back: dict[tuple[int, Input], int]) -> None:
+    def _rewind_input(
+        self, seat: Seat, source: Input, offset: int, back: dict[tuple[int, Input], int]
+    ) -> None:
         seat.at_end.discard(source)
         room = seat.rooms.get(source)
         if room is None:

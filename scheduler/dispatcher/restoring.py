@@ -6,7 +6,6 @@ Everything is loaded raw; the indexes follow from the states, in one scan for an
 state for the rest of a known one.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from scheduler.codec.state import decode_state
@@ -146,17 +145,21 @@ class Restorer:
         self._changelog.stop(restore.number)
         meta = StoreView(restore.store).meta()
         if meta is None:
-            raise NotPrepared(f"shard {restore.number} has no meta record: run 'scheduler topics apply --execute'")
+            raise NotPrepared(
+                f"shard {restore.number} has no meta record: run 'scheduler topics apply --execute'"
+            )
         return restore.number, restore.store, meta
 
     def _usable(self, store: Store, now_ms: int) -> bool:
         ground = self._ground
         meta = StoreView(store).meta()
-        if meta is None or (meta.layout, meta.cluster_id, meta.shards) != (LAYOUT, ground.cluster_id, ground.shards):
+        if meta is None or (meta.layout, meta.cluster_id, meta.shards) != (
+            LAYOUT,
+            ground.cluster_id,
+            ground.shards,
+        ):
             return False
         if meta.topic_ids.get("changelog") != ground.topic_ids.get("changelog"):
             return False
         # Tombstones go after `delete.retention.ms`; half of it leaves room for the time the restore takes.
         return now_ms - store.written_at_ms < ground.changelog_retention_ms // 2
-
-

@@ -96,7 +96,11 @@ class Seat:
         """Say whether a transaction made now has something of this shard to carry."""
         if self.stage is Stage.RESTORING:
             return False
-        return self.stage is Stage.CLAIMING or self.dirty_since_ms is not None or self.shard.changes.must_commit()
+        return (
+            self.stage is Stage.CLAIMING
+            or self.dirty_since_ms is not None
+            or self.shard.changes.must_commit()
+        )
 
     def must_commit(self, mono_ms: int, positions_every_ms: int) -> bool:
         """Say whether this shard needs a transaction now: for a change, or positions that are long uncommitted."""

@@ -62,7 +62,9 @@ def encode_output(output: Output, shard: int, lifecycle_partitions: int) -> Outg
         )
     if isinstance(output, RetryOut):
         record = output.record
-        return Outgoing(f"retry.{TIERS[output.tier].name}", shard, record.job_id.encode(), encode_retry(record))
+        return Outgoing(
+            f"retry.{TIERS[output.tier].name}", shard, record.job_id.encode(), encode_retry(record)
+        )
     if isinstance(output, DeadLetter):
         return Outgoing("dlq", BY_KEY, output.key, output.value, output.headers)
     if isinstance(output, CommandOut):

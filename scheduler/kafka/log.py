@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from scheduler.core import bounds
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
-from scheduler.dispatcher.ports import Budget, Fenced, LogError, Outgoing, Polled, PositionLost
+from scheduler.dispatcher.ports import Budget, Fenced, LogError, Outgoing, Polled, PositionLost, Record
 from scheduler.kafka import client_settings
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.consumers import Reader
@@ -30,6 +31,9 @@ FOLLOWERS: Final[tuple[tuple[Input, ...], ...]] = (
     (Input.SUBMIT_BULK,),
 )
 """One consumer each, in the order in which they are served after `reports`."""
+
+
+_RANK: Final = {source: rank for rank, source in enumerate((Input.REPORTS, *chain.from_iterable(FOLLOWERS)))}
 
 
 class LogSettings(msgspec.Struct, frozen=True):
@@ -128,6 +132,8 @@ class KafkaLog:
                 break
             taken, size = reader.take(left, size_left, polled)
             left, size_left = left - taken, size_left - size
+        if unfinished:
+            polled.records.sort(key=_by_urgency)  # stable, so each partition's order stays
 
     def _follow_membership(self, polled: Polled) -> None:
         gained, lost = self._membership.changes()
@@ -316,6 +322,10 @@ class KafkaLog:
             if deletion.done() and deletion.exception() is not None:
                 LOG.warning("consumed records not deleted: %s", deletion.exception())
         self._deletions = []
+
+
+def _by_urgency(record: Record) -> int:
+    return _RANK[record.input]
 
 
 def _drop(polled: Polled) -> None:

@@ -8,7 +8,7 @@ from scheduler.core.inputs import TOPIC_OF, Input
 from scheduler.dispatcher.ports import Budget, Outgoing, Polled
 
 BUDGET = Budget(records=2_000, size_bytes=8 << 20)
-DEADLINE_S = 40.0
+DEADLINE_S = 15.0
 
 
 class Seen:
@@ -62,7 +62,9 @@ def produce(properties, topic, partition, keys, value=b"v"):
 
 def open_transaction(properties, transactional_id, topic, partition, keys):
     """Begin a transaction, write and flush; the caller decides how it ends."""
-    producer = Producer({"bootstrap.servers": properties["bootstrap.servers"], "transactional.id": transactional_id})
+    producer = Producer(
+        {"bootstrap.servers": properties["bootstrap.servers"], "transactional.id": transactional_id}
+    )
     producer.init_transactions(10)
     producer.begin_transaction()
     for key in keys:
@@ -73,13 +75,15 @@ def open_transaction(properties, transactional_id, topic, partition, keys):
 
 def committed_keys(properties, topic, partition):
     """Everything that read_committed shows of a partition now, up to its last stable offset."""
-    consumer = Consumer({
-        "bootstrap.servers": properties["bootstrap.servers"],
-        "group.id": "reader",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "enable.partition.eof": True,
-    })
+    consumer = Consumer(
+        {
+            "bootstrap.servers": properties["bootstrap.servers"],
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
     consumer.assign([TopicPartition(topic, partition, 0)])
     keys = []
     try:

@@ -1,0 +1,35 @@
+"""What SIGINT and SIGTERM do while a command runs in the foreground."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt like Ctrl-C, so that what is half started is ended on the way out."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with _handled_by((signal.SIGTERM,), interrupt):
+        yield
+
+
+@contextmanager
+def signals_call(asked_to_stop: Callable[[], None]) -> Iterator[None]:
+    """Both call ``asked_to_stop``, in the main thread between any two of its steps: it must be safe there."""
+    with _handled_by(_NUMBERS, asked_to_stop):
+        yield
+
+
+@contextmanager
+def _handled_by(numbers: tuple[signal.Signals, ...], handler: Callable[[], None]) -> Iterator[None]:
+    old = [signal.signal(number, lambda *_: handler()) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, former in zip(numbers, old, strict=True):
+            signal.signal(number, former)

@@ -1,0 +1,165 @@
+"""The dispatcher's `Log` and `Changelog` over a broker in memory."""
+
+from collections.abc import Callable, Iterable
+
+from scheduler.core.inputs import TOPIC_OF, Input
+from scheduler.dispatcher.ports import Budget, Outgoing, Polled, Record, Restored
+from scheduler.testing.memory_broker import MemoryBroker
+
+
+class MemoryLog:
+    """One dispatcher that owns all shards from its first poll on; transactions always commit."""
+
+    def __init__(self, broker: MemoryBroker, wall_ms: Callable[[], int]) -> None:
+        """Read and write `broker`; `wall_ms` gives append times."""
+        self._broker = broker
+        self._wall_ms = wall_ms
+        self._next: dict[tuple[int, Input], int] = {}
+        self._ended: set[tuple[int, Input]] = set()
+        self._paused: set[tuple[int, Input]] = set()
+        self._transaction: list[Outgoing] = []
+        self._joined = False
+        self.owner = "memory"
+        self.member = "memory"
+
+    def poll(self, budget: Budget, wait_ms: int) -> Polled:
+        """Read what is there; never waits."""
+        gained = [] if self._joined else list(range(self._broker.partitions))
+        self._joined = True
+        polled = Polled([], gained, [], [])
+        for key in sorted(self._next, key=lambda key: (key[1], key[0])):
+            if key not in self._paused:
+                self._read(key, budget.records - len(polled.records), polled)
+        return polled
+
+    def _read(self, key: tuple[int, Input], limit: int, polled: Polled) -> None:
+        shard, source = key
+        log = self._broker.log(TOPIC_OF[source], shard)
+        offset = self._next[key]
+        for stored in log[offset : offset + limit]:
+            polled.records.append(Record(source, shard, offset, stored.at_ms, stored.key, stored.value))
+            offset += 1
+            self._ended.discard(key)
+        self._next[key] = offset
+        if offset == len(log) and key not in self._ended:
+            self._ended.add(key)
+            polled.ended.append(key)
+
+    def metadata(self) -> object:
+        """Return nothing of use: nobody is fenced here."""
+        return None
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._transaction = []
+
+    def produce(self, records: Iterable[Outgoing]) -> None:
+        """Add records to the transaction."""
+        self._transaction.extend(records)
+
+    def flush(self) -> dict[int, int]:
+        """Append everything; return the last changelog offset by shard."""
+        last: dict[int, int] = {}
+        for record in self._transaction:
+            offset = self._append(record)
+            if record.topic == "changelog":
+                last[record.partition] = offset
+        return last
+
+    def fence(self, offsets: dict[tuple[int, Input], int], metadata: object) -> None:
+        """Check what a real broker would be given."""
+        assert any(source is Input.REPORTS for _, source in offsets)  # noqa: S101
+        assert all(offset >= 0 for offset in offsets.values())  # noqa: S101
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+
+    def abort(self) -> None:
+        """Nothing aborts here."""
+        raise AssertionError("a transaction in memory never fails")
+
+    def rewind(self, offsets: dict[tuple[int, Input], int]) -> None:
+        """Read again from these offsets."""
+        self._next.update(offsets)
+        self._ended.difference_update(offsets)
+
+    def follow(self, shard: int, offsets: dict[Input, int]) -> None:
+        """Begin to read."""
+        self._next.update({(shard, source): offset for source, offset in offsets.items()})
+
+    def unfollow(self, shard: int) -> None:
+        """Stop to read."""
+        for key in [key for key in self._next if key[0] == shard]:
+            del self._next[key]
+
+    def pause(self, shard: int, source: Input) -> None:
+        """Read no more of one input."""
+        self._paused.add((shard, source))
+
+    def resume(self, shard: int, source: Input, offset: int) -> None:
+        """Read an input again."""
+        self._paused.discard((shard, source))
+        self._next[shard, source] = offset
+
+    def release(self, records: Iterable[Outgoing]) -> None:
+        """Append outside any transaction."""
+        for record in records:
+            self._append(record)
+
+    def echo(self, shard: int, value: bytes) -> None:
+        """Append to `reports`."""
+        self._broker.append("reports", shard, None, value, at_ms=self._wall_ms())
+
+    def reopen(self) -> None:
+        """Nothing to reopen."""
+
+    def fence_owner(self, owner: str, member: str) -> bool:
+        """Nobody else is here."""
+        return False
+
+    def delete_before(self, offsets: dict[tuple[int, Input], int]) -> None:
+        """Keep everything: tests look at it."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _append(self, record: Outgoing) -> int:
+        return self._broker.append(
+            record.topic, record.partition, record.key, record.value, at_ms=self._wall_ms(), headers=record.headers
+        )
+
+
+class MemoryChangelog:
+    """Reads the changelogs of a broker in memory back, each in one slice."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        """Read `broker`."""
+        self._broker = broker
+        self._begun: dict[int, int] = {}
+
+    def begin(self, shard: int, offset: int) -> None:
+        """Start at `offset`, -1 for the start of the log."""
+        if offset > len(self._broker.log("changelog", shard)):
+            raise ValueError(f"offset {offset} is beyond the end")
+        self._begun[shard] = max(offset, 0)
+
+    def poll(self, budget_ms: int) -> list[Restored]:
+        """Return everything."""
+        slices = []
+        for shard, offset in self._begun.items():
+            log = self._broker.log("changelog", shard)
+            entries = [(stored.key or b"", stored.value) for stored in log[offset:]]
+            slices.append(Restored(shard, entries, len(log), done=True))
+        self._begun.clear()
+        return slices
+
+    def held_back(self, shard: int) -> bool:
+        """Nothing is held back."""
+        return False
+
+    def stop(self, shard: int) -> None:
+        """Forget a shard."""
+        self._begun.pop(shard, None)
+
+    def close(self) -> None:
+        """Nothing to close."""

@@ -1,0 +1,146 @@
+"""``scheduler dev``: the broker in the foreground, and everything for an app with stand-ins for its parts."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+from scheduler.kafka.readiness import answers
+
+DEADLINE_S = 60
+
+STAND_IN = """
+import signal, sys, threading
+role = next(argument for argument in sys.argv if argument in ("topics", "dispatcher", "worker"))
+print(role, "started with", *sys.argv[1:], flush=True)
+if role == "topics" or (role == "worker" and "bad:app" in sys.argv):
+    sys.exit(role == "worker")
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print(role, "ends", flush=True)))
+signal.pause()
+"""
+
+
+class Dev:
+    """A running ``scheduler`` command whose lines can be waited for."""
+
+    def __init__(self, arguments, cwd, **environ):
+        program = textwrap.dedent(
+            """
+            import sys
+            from scheduler.cli import child
+            if sys.argv[1]:
+                child.COMMAND = (sys.executable, sys.argv[1])
+            from scheduler.cli.main import main
+            main(sys.argv[2:])
+            """
+        )
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "JOBS_DEV_KAFKA": "java", **environ}
+        root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120
+        environment["PYTHONPATH"] = root
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *arguments],
+            cwd=cwd,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines = []
+        self._queue = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def line_with(self, text):
+        """The next line that holds ``text``."""
+        while True:
+            line = self._queue.get(timeout=DEADLINE_S)
+            assert line is not None, f"ended without {text!r}: {self.lines}"
+            if text in line:
+                return line
+
+    def end(self):
+        """How it ended."""
+        code = self.process.wait(DEADLINE_S)
+        self._reader.join(DEADLINE_S)
+        return code
+
+    def _read(self):
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append(line.rstrip())
+                self._queue.put(line.rstrip())
+        self._queue.put(None)
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    path = tmp_path / "stand_in.txt"  # no .py: only the app's own files are to be seen changing
+    path.write_text(STAND_IN)
+    return str(path)
+
+
+@pytest.fixture
+def work(tmp_path):
+    path = tmp_path / "work"
+    path.mkdir()
+    (path / "jobs.py").write_text("app = 1\n")
+    return path
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_broker_in_the_foreground_ends_cleanly(tmp_path, number):
+    arguments = ["", "dev", "kafka", "--port", "19977", "--directory", str(tmp_path / "data")]
+    dev = Dev(arguments, tmp_path)
+    assert dev.line_with("KAFKA_BOOTSTRAP") == "KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:19977"
+    assert answers({"bootstrap.servers": "127.0.0.1:19977"}, 5)
+    again = Dev(arguments, tmp_path)
+    again.line_with("port 19977 of 127.0.0.1 is taken by another program")
+    assert again.end() == 1
+    dev.process.send_signal(number)
+    assert dev.end() == 0
+    assert not answers({"bootstrap.servers": "127.0.0.1:19977"}, 0.2)
+
+
+def test_an_app_gets_its_topics_dispatcher_and_worker_and_a_new_worker_when_code_changes(
+    kafka, stand_in, work
+):
+    dev = Dev(
+        [stand_in, "-X", "client.id=me", "dev", "jobs:app", "--slots", "3"],
+        work,
+        KAFKA_BOOTSTRAP_SERVERS=kafka,
+    )
+    globals_ = f"-b {kafka} -X client.id=me"
+    dev.line_with(f"topics     | topics started with {globals_} topics apply --shards 8 --execute")
+    dev.line_with(f"dispatcher | dispatcher started with {globals_} dispatcher")
+    dev.line_with(f"worker     | worker started with {globals_} worker jobs:app --slots 3")
+    dev.line_with("watching")
+    (work / "jobs.py").write_text("app = 2\n")
+    dev.line_with("jobs.py changed: starting the worker anew")
+    dev.line_with("worker     | worker ends")
+    dev.line_with("worker     | worker started")
+    dev.process.send_signal(signal.SIGINT)
+    assert dev.end() == 0
+    endings = [line for line in dev.lines if line.endswith(" ends")]
+    assert endings[-2:] == ["worker     | worker ends", "dispatcher | dispatcher ends"]
+    assert answers({"bootstrap.servers": kafka}, 5)
+
+
+def test_a_worker_that_ends_at_once_stops_everything_and_says_so(kafka, stand_in, work):
+    dev = Dev([stand_in, "dev", "bad:app"], work, KAFKA_BOOTSTRAP_SERVERS=kafka)
+    dev.line_with("Error: the worker ended at once (exit 1); its last lines are above")
+    assert dev.end() == 1
+    assert "dispatcher | dispatcher ends" in dev.lines
+
+
+def test_a_given_broker_that_does_not_answer(work):
+    dev = Dev(["", "dev", "jobs:app"], work, KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1")
+    dev.line_with(
+        "Error: no broker answered at 127.0.0.1:1 within 10 s; start it, or unset KAFKA_BOOTSTRAP_SERVERS"
+    )
+    assert dev.end() == 5
