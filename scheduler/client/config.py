@@ -74,7 +74,6 @@ _DEFAULTS: Final[Properties] = {
 _FIXED: Final[Properties] = {
     "acks": "all",
     "enable.idempotence": True,
-    "enable.gapless.guarantee": False,  # a gap is told to the submitter, and the producer lives on
     "delivery.report.only.error": False,
     "message.max.bytes": 2_000_000,  # payloads are bounded far below; the topic's own limit decides
 }

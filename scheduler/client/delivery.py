@@ -1,11 +1,11 @@
 """Kafka's errors to the three that a submitter meets."""
 
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaError
 
 from scheduler.client.config import ClientConfig
-from scheduler.client.errors import InvalidJob, JobsError, NotSubmitted, SubmitUnknown
+from scheduler.client.errors import InvalidJob, NotSubmitted, SubmitError, SubmitUnknown
 from scheduler.client.request import Request
 
 _TOO_LARGE: Final = frozenset((KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE))
@@ -22,7 +22,7 @@ _BAD_CREDENTIALS: Final = frozenset((
 ))  # fmt: skip
 
 
-def undelivered(error: KafkaError, request: Request[object], topic: str, config: ClientConfig) -> JobsError:
+def undelivered(error: KafkaError, request: Request[Any], topic: str, config: ClientConfig) -> SubmitError:
     """Return what a failed delivery report means for the submitter.
 
     Whatever is not known to have been refused may have been written: an idempotent producer tries again by
@@ -42,7 +42,7 @@ def undelivered(error: KafkaError, request: Request[object], topic: str, config:
     return SubmitUnknown(request.id, f"not acknowledged: {error.name()}")
 
 
-def no_acknowledgement(request: Request[object], config: ClientConfig) -> SubmitUnknown:
+def no_acknowledgement(request: Request[Any], config: ClientConfig) -> SubmitUnknown:
     """Return the error for a record whose delivery report did not come in time."""
     return SubmitUnknown(request.id, f"no acknowledgement within {config.timeout_s:g} s")
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -30,7 +31,7 @@ class Process:
         found = self._lanes.get(pace)
         return found if found is not None else self._new_lane(pace)
 
-    def topic(self, request: Request[object]) -> str:
+    def topic(self, request: Request[Any]) -> str:
         """Return the full name of the topic that a request goes to."""
         return self.config.prefix + TOPIC_OF[SUBMITS[request.band]]
 
@@ -39,7 +40,7 @@ class Process:
         known = self.topics.known_partitions(topic) is not None
         return known and not lane.suspect and not self.topics.needs_limit(topic, size_bytes)
 
-    def prepare(self, lane: Lane, topic: str, request: Request[object], size_bytes: int) -> int:
+    def prepare(self, lane: Lane, topic: str, request: Request[Any], size_bytes: int) -> int:
         """Make sure that a record can be sent now, and return the topic's partition count. Sends nothing."""
         if lane.suspect:
             self.topics.make_sure(lane, topic)

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError
 from scheduler.client.bulk import submit_stream
 from scheduler.client.config import ClientConfig, Pace
 from scheduler.client.delivery import no_acknowledgement, undelivered
+from scheduler.client.errors import SubmitError
 from scheduler.client.lane import Lane
 from scheduler.client.process import Process
 from scheduler.client.reference import JobRef
@@ -92,7 +93,7 @@ class KafkaSubmitter:
         process.topics.forget(topic)
         raise undelivered(error, request, topic, self._config)
 
-    def _silence(self, lane: Lane, request: Request[Any]) -> Exception:
+    def _silence(self, lane: Lane, request: Request[Any]) -> SubmitError:
         lane.suspect = True
         return no_acknowledgement(request, self._config)
 

@@ -1,10 +1,12 @@
 """What a client must know of the submit topics: how many partitions, how large a record."""
 
 import time
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from scheduler.client.config import ClientConfig
 from scheduler.client.delivery import topic_problem, unreachable
@@ -53,7 +55,7 @@ class Topics:
         """Say whether `check_size` has to ask a broker."""
         return size_bytes > _SURELY_FITS_BYTES and self._known_limit(topic) is None
 
-    def check_size(self, topic: str, request: Request[object], size_bytes: int) -> None:
+    def check_size(self, topic: str, request: Request[Any], size_bytes: int) -> None:
         """Raise `InvalidJob` for a record that the topic will not take."""
         if size_bytes <= _SURELY_FITS_BYTES:
             return

@@ -49,9 +49,12 @@ _CONSUMER_FIXED: Final[Properties] = {
     "allow.auto.create.topics": False,
 }
 _CLASSIC_DEFAULTS: Final[Properties] = {
-    "partition.assignment.strategy": "cooperative-sticky",
     "session.timeout.ms": SESSION_MS,
     "heartbeat.interval.ms": HEARTBEAT_MS,
+}
+_CLASSIC_FIXED: Final[Properties] = {
+    # Range takes everything away at each change; cooperative is what `membership` and `consumers` rely on.
+    "partition.assignment.strategy": "cooperative-sticky",
 }
 _PRODUCER_DEFAULTS: Final[Properties] = {
     "compression.type": "lz4",
@@ -70,16 +73,10 @@ _PRODUCER_FIXED: Final[Properties] = {
 def driver(properties: Mapping[str, str], group: str) -> Properties:
     """Return the settings of the consumer that is a member of `group`."""
     mine = _without(properties, _PRODUCER_ONLY)
-    protocol = {} if mine.get("group.protocol") == "consumer" else _CLASSIC_DEFAULTS
-    isolation: Properties = {"isolation.level": "read_uncommitted", "group.id": group}
-    return {**_CONSUMER_DEFAULTS, **protocol, **mine, **_CONSUMER_FIXED, **isolation}
-
-
-def is_cooperative(settings: Properties) -> bool:
-    """Whether a driver with these settings is assigned in increments."""
-    return settings.get("group.protocol") == "consumer" or "cooperative" in str(
-        settings.get("partition.assignment.strategy", "")
-    )
+    fixed: Properties = {"isolation.level": "read_uncommitted", "group.id": group}
+    if mine.get("group.protocol") == "consumer":
+        return {**_CONSUMER_DEFAULTS, **mine, **_CONSUMER_FIXED, **fixed}
+    return {**_CONSUMER_DEFAULTS, **_CLASSIC_DEFAULTS, **mine, **_CONSUMER_FIXED, **_CLASSIC_FIXED, **fixed}
 
 
 def follower(properties: Mapping[str, str], group: str) -> Properties:

@@ -57,7 +57,7 @@ class Reader:
         self._topics = {source: names.full(topic) for topic, source in inputs.items()}
         self._cursors: dict[str, dict[int, Cursor]] = {topic: {} for topic in self._topics.values()}
         self._by_hand = by_hand
-        self._seeks: dict[tuple[str, int], int] = {}
+        self._pending: dict[tuple[str, int], int] = {}
         self._average_bytes = 1
         self.lost: list[PositionLost] = []
         self.failure: LogError | None = None
@@ -69,8 +69,8 @@ class Reader:
 
         `size_bytes` bounds too, by the mean size seen so far, so it may be overshot by part of a chunk.
         """
-        if self._seeks:
-            self._retry_seeks()
+        if self._pending:
+            self._retry()
         taken = size = 0
         while taken < records and size < size_bytes:
             fitting = (size_bytes - size) // self._average_bytes + 1
@@ -149,20 +149,17 @@ class Reader:
         topic = self._topics[source]
         known = shard in self._cursors[topic]
         cursor = self._cursors[topic][shard] = Cursor(source, shard, offset)
-        if self._by_hand:
-            # Assigning anew also heals a partition whose position was lost; a seek there raises `_STATE`.
-            if known:
-                self.consumer.incremental_unassign([TopicPartition(topic, shard)])
+        if self._by_hand and not known:
             self.consumer.incremental_assign([TopicPartition(topic, shard, offset)])
         else:
-            self._seek(cursor, offset)
+            self._go(cursor, offset)
         # A pause may survive a new assignment, so always resume.
         self.consumer.resume([TopicPartition(topic, shard)])
 
     def stop(self, shard: int, source: Input) -> None:
         """Deliver no more of an input. A group's partition is paused, since it stays assigned."""
         topic = self._topics[source]
-        self._seeks.pop((topic, shard), None)
+        self._pending.pop((topic, shard), None)
         if self._cursors[topic].pop(shard, None) is None:
             return
         if self._by_hand:
@@ -174,13 +171,13 @@ class Reader:
         """Drop a partition that the group took away."""
         for topic, cursors in self._cursors.items():
             cursors.pop(shard, None)
-            self._seeks.pop((topic, shard), None)
+            self._pending.pop((topic, shard), None)
 
     def rewind(self, shard: int, source: Input, offset: int) -> None:
         """Deliver from `offset` again. An input that is not read any more stays as it is."""
         cursor = self._cursors[self._topics[source]].get(shard)
         if cursor is not None:
-            self._seek(cursor, offset)
+            self._go(cursor, offset)
 
     def pause(self, shard: int, source: Input) -> None:
         """Deliver nothing of an input until `resume`."""
@@ -197,33 +194,46 @@ class Reader:
         cursor = self._cursors[topic].get(shard)
         if cursor is not None:
             cursor.paused = False
-            self._seek(cursor, offset)
+            self._go(cursor, offset)
             self.consumer.resume([TopicPartition(topic, shard)])
 
-    def _seek(self, cursor: Cursor, offset: int) -> None:
+    def _go(self, cursor: Cursor, offset: int) -> None:
         """Go to `offset`, or try again before the next read; nothing of the input is delivered until it worked.
 
-        Were a refused seek dropped, the client would go on behind `offset`, and the records between would be
-        lost. It is refused while the partition is being taken from us, which no callback has told yet, and for
-        moments after an assignment.
+        Were a failure dropped, the client would go on behind `offset`, and the records between would be lost.
+        It fails while the group is taking the partition from us, which no callback has told yet.
         """
         topic = self._topics[cursor.input]
         cursor.next = offset
-        try:
-            self.consumer.seek(TopicPartition(topic, cursor.shard, offset))
-        except KafkaException as refused:
-            LOG.debug("seek %s/%d to %d refused: %s", topic, cursor.shard, offset, refused)
-            cursor.gate = _NOTHING
-            self._seeks[topic, cursor.shard] = offset
-        else:
-            self._seeks.pop((topic, cursor.shard), None)
+        if self._seek_or_assign(TopicPartition(topic, cursor.shard, offset)):
+            self._pending.pop((topic, cursor.shard), None)
             cursor.gate = _NOTHING if cursor.paused else offset
+            if cursor.paused:  # assigning anew has ended it
+                self.consumer.pause([TopicPartition(topic, cursor.shard)])
+        else:
+            cursor.gate = _NOTHING
+            self._pending[topic, cursor.shard] = offset
 
-    def _retry_seeks(self) -> None:
-        for (topic, shard), offset in list(self._seeks.items()):
+    def _seek_or_assign(self, to: TopicPartition) -> bool:
+        """Seek; where the client refuses (`_STATE` after a lost position), take the partition up anew."""
+        try:
+            self.consumer.seek(to)
+            return True
+        except KafkaException as refused:
+            LOG.info("seek to %s refused, assigning anew: %s", to, refused)
+        try:
+            self.consumer.incremental_unassign([to])
+            self.consumer.incremental_assign([to])
+            return True
+        except KafkaException as refused:
+            LOG.info("assigning %s refused: %s", to, refused)
+            return False
+
+    def _retry(self) -> None:
+        for (topic, shard), offset in list(self._pending.items()):
             cursor = self._cursors[topic].get(shard)
             if cursor is not None:
-                self._seek(cursor, offset)
+                self._go(cursor, offset)
 
 
 def _partition(message: Message) -> int:

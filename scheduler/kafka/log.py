@@ -76,7 +76,7 @@ class KafkaLog:
         plain = client_settings.plain(settings.properties)
         self._plain = PlainProducer(plain, self._names, self._troubles)
         self._deletions: list[Future[Any]] = []
-        self._membership = self._new_membership()
+        self._membership = Membership(self._admin.earliest)
         self._dead = False
         self._join()
 
@@ -288,10 +288,6 @@ class KafkaLog:
         self._check_deletions()
 
     # -- clients --------------------------------------------------------------------------------------------------
-
-    def _new_membership(self) -> Membership:
-        driver = client_settings.driver(self._settings.properties, self._settings.group_id)
-        return Membership(self._admin.earliest, cooperative=client_settings.is_cooperative(driver))
 
     def _join(self) -> None:
         properties, group = self._settings.properties, self._settings.group_id

@@ -13,12 +13,9 @@ from scheduler.kafka.troubles import LOG
 class Membership:
     """Assigns gained partitions paused, and notes what came and went."""
 
-    def __init__(
-        self, earliest: Callable[[list[TopicPartition]], list[TopicPartition]], *, cooperative: bool
-    ) -> None:
+    def __init__(self, earliest: Callable[[list[TopicPartition]], list[TopicPartition]]) -> None:
         """`earliest` puts the earliest offset into each of the partitions given."""
         self._earliest = earliest
-        self._cooperative = cooperative
         self._gained: list[int] = []
         self._lost: list[int] = []
         self.owned: set[int] = set()
@@ -49,10 +46,7 @@ class Membership:
         if not partitions:
             return  # the new protocol calls with an empty list now and then
         placed = self._earliest(partitions)
-        if self._cooperative:
-            driver.incremental_assign(placed)
-        else:
-            driver.assign(placed)
+        driver.incremental_assign(placed)
         driver.pause(placed)
         shards = [each.partition for each in partitions]
         self.owned.update(shards)

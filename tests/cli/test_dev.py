@@ -42,7 +42,7 @@ class Dev:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "JOBS_DEV_KAFKA": "java", **environ}
         root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120
         environment["PYTHONPATH"] = root
-        self.process = subprocess.Popen(
+        self.process = subprocess.Popen(  # ended by the fixture that made it
             [sys.executable, "-c", program, *arguments],
             cwd=cwd,
             env=environment,
@@ -57,11 +57,25 @@ class Dev:
 
     def line_with(self, text):
         """The next line that holds ``text``."""
-        while True:
+        return self.lines_with(text)[0]
+
+    def lines_with(self, *texts):
+        """The next lines that hold ``texts``, in whatever order they come."""
+        found = {}
+        while len(found) < len(texts):
             line = self._queue.get(timeout=DEADLINE_S)
-            assert line is not None, f"ended without {text!r}: {self.lines}"
-            if text in line:
-                return line
+            assert line is not None, f"ended without {texts!r}: {self.lines}"
+            found.update({text: line for text in texts if text in line and text not in found})
+        return [found[text] for text in texts]
+
+    def saw(self, text, within_s):
+        """Does a line with ``text`` come within that time?"""
+        try:
+            while text not in (self._queue.get(timeout=within_s) or ""):
+                pass
+        except queue.Empty:
+            return False
+        return True
 
     def end(self):
         """How it ended."""
@@ -75,6 +89,21 @@ class Dev:
                 self.lines.append(line.rstrip())
                 self._queue.put(line.rstrip())
         self._queue.put(None)
+
+
+@pytest.fixture
+def start_dev():
+    """Starts ``scheduler`` commands, and ends those that a failed test left running."""
+    started = []
+
+    def start(*arguments, **more):
+        started.append(Dev(*arguments, **more))
+        return started[-1]
+
+    yield start
+    for dev in started:
+        dev.process.terminate()
+        dev.end()
 
 
 @pytest.fixture
@@ -94,12 +123,12 @@ def work(tmp_path):
 
 @pytest.mark.broker
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_broker_in_the_foreground_ends_cleanly(tmp_path, number):
+def test_the_broker_in_the_foreground_ends_cleanly(start_dev, tmp_path, number):
     arguments = ["", "dev", "kafka", "--port", "19977", "--directory", str(tmp_path / "data")]
-    dev = Dev(arguments, tmp_path)
+    dev = start_dev(arguments, tmp_path)
     assert dev.line_with("KAFKA_BOOTSTRAP") == "KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:19977"
     assert answers({"bootstrap.servers": "127.0.0.1:19977"}, 5)
-    again = Dev(arguments, tmp_path)
+    again = start_dev(arguments, tmp_path)
     again.line_with("port 19977 of 127.0.0.1 is taken by another program")
     assert again.end() == 1
     dev.process.send_signal(number)
@@ -108,20 +137,24 @@ def test_the_broker_in_the_foreground_ends_cleanly(tmp_path, number):
 
 
 def test_an_app_gets_its_topics_dispatcher_and_worker_and_a_new_worker_when_code_changes(
-    kafka, stand_in, work
+    start_dev, kafka, stand_in, work
 ):
-    dev = Dev(
+    dev = start_dev(
         [stand_in, "-X", "client.id=me", "dev", "jobs:app", "--slots", "3"],
         work,
         KAFKA_BOOTSTRAP_SERVERS=kafka,
     )
     globals_ = f"-b {kafka} -X client.id=me"
     dev.line_with(f"topics     | topics started with {globals_} topics apply --shards 8 --execute")
-    dev.line_with(f"dispatcher | dispatcher started with {globals_} dispatcher")
-    dev.line_with(f"worker     | worker started with {globals_} worker jobs:app --slots 3")
-    dev.line_with("watching")
-    (work / "jobs.py").write_text("app = 2\n")
-    dev.line_with("jobs.py changed: starting the worker anew")
+    dev.lines_with(
+        f"dispatcher | dispatcher started with {globals_} dispatcher",
+        f"worker     | worker started with {globals_} worker jobs:app --slots 3",
+        "watching *.py",
+    )
+    for number in range(DEADLINE_S):  # the watcher may need a moment
+        (work / "jobs.py").write_text(f"app = {number}\n")
+        if dev.saw("jobs.py changed: starting the worker anew", within_s=1):
+            break
     dev.line_with("worker     | worker ends")
     dev.line_with("worker     | worker started")
     dev.process.send_signal(signal.SIGINT)
@@ -131,15 +164,15 @@ def test_an_app_gets_its_topics_dispatcher_and_worker_and_a_new_worker_when_code
     assert answers({"bootstrap.servers": kafka}, 5)
 
 
-def test_a_worker_that_ends_at_once_stops_everything_and_says_so(kafka, stand_in, work):
-    dev = Dev([stand_in, "dev", "bad:app"], work, KAFKA_BOOTSTRAP_SERVERS=kafka)
+def test_a_worker_that_ends_at_once_stops_everything_and_says_so(start_dev, kafka, stand_in, work):
+    dev = start_dev([stand_in, "dev", "bad:app"], work, KAFKA_BOOTSTRAP_SERVERS=kafka)
     dev.line_with("Error: the worker ended at once (exit 1); its last lines are above")
     assert dev.end() == 1
     assert "dispatcher | dispatcher ends" in dev.lines
 
 
-def test_a_given_broker_that_does_not_answer(work):
-    dev = Dev(["", "dev", "jobs:app"], work, KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1")
+def test_a_given_broker_that_does_not_answer(start_dev, work):
+    dev = start_dev(["", "dev", "jobs:app"], work, KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1")
     dev.line_with(
         "Error: no broker answered at 127.0.0.1:1 within 10 s; start it, or unset KAFKA_BOOTSTRAP_SERVERS"
     )

@@ -1,0 +1,125 @@
+"""`scheduler dispatcher`: run one dispatcher. The composition root of its parts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli import exits
+
+if TYPE_CHECKING:
+    from scheduler.cli.connection import Connection
+    from scheduler.dispatcher.config import Config
+    from scheduler.dispatcher.engine import Engine
+
+
+@click.command()
+@click.option("--name", help="Name of this dispatcher, for people. Default: the host name.")
+@click.option(
+    "--state-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the local state lives; a cache that may be lost. Default: a directory of this user.",
+)
+@click.option(
+    "--settings",
+    "settings_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A settings.yaml with queue settings.",
+)
+@click.option("--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics.")
+@click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics on 127.0.0.1.")
+@click.pass_obj
+def dispatcher(
+    connection: Connection,
+    name: str | None,
+    state_dir: Path | None,
+    settings_path: Path | None,
+    prefix: str,
+    metrics_port: int | None,
+) -> int:
+    """Hand out jobs: lease them to workers, retry, expire, dead-letter.
+
+    Any number may run; they share the shards out among themselves. SIGTERM and Ctrl-C stop it cleanly.
+    """
+    from scheduler.cli.signals import signals_call  # noqa: PLC0415 - lazily: --help is to be quick
+
+    stopping = threading.Event()
+    name = name or socket.gethostname()
+    with signals_call(stopping.set):
+        config = configure(connection, settings_path, prefix)
+        engine = build(connection, config, name, state_dir or default_state_dir(name), metrics_port)
+        click.echo(f"dispatcher {name} ready: {config.ground.shards} shards in the cluster")
+        engine.run(stopping.is_set)
+    return exits.OK
+
+
+def configure(connection: Connection, settings_path: Path | None, prefix: str) -> Config:
+    """Check the topics and settings; raise `exits.Failed` with a diff or the place of the error."""
+    from scheduler.cli.settings_file import SettingsError, load_settings  # noqa: PLC0415
+    from scheduler.dispatcher.config import Config, Ground  # noqa: PLC0415
+    from scheduler.dispatcher.ports import LogError  # noqa: PLC0415
+    from scheduler.kafka.admin import Admin  # noqa: PLC0415
+    from scheduler.kafka.verify import LayoutError, layout_of, require  # noqa: PLC0415
+
+    try:
+        settings = load_settings(settings_path, prefix)
+        cluster = Admin(connection.properties).cluster(prefix)
+        layout = layout_of(cluster, prefix=prefix)
+        for warning in require(layout, cluster):
+            click.echo(str(warning), err=True)
+    except (LayoutError, SettingsError) as error:
+        raise exits.Failed(str(error)) from error
+    except LogError as error:
+        raise exits.Unavailable(str(error)) from error
+    missing = sorted(settings.pools() - set(layout.leases))
+    if missing:
+        raise exits.Failed(f"settings send queues to pools without a lease topic: {', '.join(missing)}")
+    changelog = cluster.topics["changelog"]
+    ground = Ground(
+        cluster.cluster_id,
+        prefix,
+        layout.shards,
+        {topic: observed.topic_id for topic, observed in cluster.topics.items()},
+        cluster.topics["lifecycle"].partitions,
+        int(changelog.configs["delete.retention.ms"]),
+    )
+    return Config(ground, settings)
+
+
+def build(connection: Connection, config: Config, name: str, state_dir: Path, metrics_port: int | None) -> Engine:
+    """Put a dispatcher together."""
+    from prometheus_client import REGISTRY, start_http_server  # noqa: PLC0415
+
+    from scheduler.dispatcher.engine import Engine, World  # noqa: PLC0415
+    from scheduler.dispatcher.real import MachineChance, MachineClock, failpoint_from  # noqa: PLC0415
+    from scheduler.kafka.changelog import KafkaChangelog  # noqa: PLC0415
+    from scheduler.kafka.log import KafkaLog, LogSettings  # noqa: PLC0415
+    from scheduler.observe.signals import PrometheusSignals  # noqa: PLC0415
+    from scheduler.storage.rocks import RocksStores  # noqa: PLC0415
+
+    if metrics_port is not None:
+        start_http_server(metrics_port, addr="127.0.0.1")
+    prefix = config.ground.prefix
+    log = KafkaLog(LogSettings(connection.properties, name, secrets.token_hex(4), prefix))
+    world = World(
+        log,
+        KafkaChangelog(connection.properties, prefix=prefix),
+        RocksStores(state_dir),
+        MachineClock(),
+        MachineChance(),
+        PrometheusSignals(REGISTRY),
+        failpoint_from(os.environ),
+    )
+    return Engine(config, world)
+
+
+def default_state_dir(name: str) -> Path:
+    """Return this user's directory for the local state of the dispatcher `name`."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "kafka-scheduler" / "dispatcher" / name

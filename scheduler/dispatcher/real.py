@@ -1,0 +1,49 @@
+"""Time and chance as the machine has them, and failpoints for tests that kill the process."""
+
+import os
+import random
+import secrets
+import signal
+import time
+from collections.abc import Callable, Mapping
+
+_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # counts suspended time where there is such a clock
+
+
+class MachineClock:
+    """Implements `ports.Clock`."""
+
+    def wall_ms(self) -> int:
+        """Return Unix milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def mono_ms(self) -> int:
+        """Return milliseconds of a clock that never steps."""
+        return time.clock_gettime_ns(_BOOT) // 1_000_000
+
+
+class MachineChance:
+    """Implements `ports.Chance`."""
+
+    def fraction(self) -> float:
+        """Return a number uniform in [0, 1)."""
+        return random.random()  # noqa: S311 - jitter, not a secret
+
+    def token(self) -> bytes:
+        """Return 16 random bytes that nobody can guess."""
+        return secrets.token_bytes(16)
+
+
+def failpoint_from(environ: Mapping[str, str]) -> Callable[[str], None]:
+    """Return what `JOBS_FAILPOINT=name[:n]` asks for: SIGKILL at the n-th passage (the first) of that point."""
+    name, _, count = environ.get("JOBS_FAILPOINT", "").partition(":")
+    left = int(count or 1)
+
+    def pass_by(point: str) -> None:
+        nonlocal left
+        if point == name:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return pass_by
