@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scheduler.client.client import AsyncClient, Client
-    from scheduler.client.errors import InvalidJob, JobsError, NoGateway, NotSubmitted, SubmitError, SubmitUnknown
+    from scheduler.client.errors import (
+        InvalidJob,
+        JobsError,
+        NoGateway,
+        NotSubmitted,
+        SubmitError,
+        SubmitUnknown,
+    )
     from scheduler.client.options import Options
     from scheduler.client.reference import JobRef, Receipt
     from scheduler.client.request import Request

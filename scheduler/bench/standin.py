@@ -17,7 +17,9 @@ _BATCH = 1_000
 class StandIn:
     """One worker's worth of slots, in this process, without any handler."""
 
-    def __init__(self, properties: Mapping[str, str], prefix: str, *, slots: int, shards: int, pool: str = "default") -> None:
+    def __init__(
+        self, properties: Mapping[str, str], prefix: str, *, slots: int, shards: int, pool: str = "default"
+    ) -> None:
         """Assign an inbox at its end; nothing is offered before `offer`."""
         self._reports = f"{prefix}reports"
         self._slots = slots
@@ -51,7 +53,9 @@ class StandIn:
             slots = self._slots // parts + (n < self._slots % parts)
             if slots:
                 value = encode_report(Offer(self._sender, self._sequence, slots, takes_suspect=False))
-                self._producer.produce(self._reports, value, partition=(n * self._shards // parts) % self._shards)
+                self._producer.produce(
+                    self._reports, value, partition=(n * self._shards // parts) % self._shards
+                )
         self._producer.flush(10)
         self._offered_at = time.monotonic()
 

@@ -93,6 +93,7 @@ class _Parts:
             )
         self._start("dispatcher", ["dispatcher"])
         self._start("worker", self._worker_arguments)
+        say("watching *.py below the current directory; Ctrl-C ends everything")
         self._watcher = watch_code(
             Path.cwd(), self._watching, lambda path: self._events.put(CodeChanged(path))
         )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final, Generic, TypeVar
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from scheduler.client.config import Pace
 from scheduler.client.delivery import no_acknowledgement, undelivered
@@ -12,7 +12,8 @@ from scheduler.client.errors import SubmitError, SubmitUnknown
 from scheduler.client.process import Process
 from scheduler.client.reference import JobRef
 from scheduler.client.request import Request
-from scheduler.core.keys import shard_of
+from scheduler.client.sharding import shard_of
+from scheduler.client.topics import SURELY_FITS_BYTES
 from scheduler.core.spec import Band
 
 R = TypeVar("R")
@@ -58,8 +59,11 @@ class _Stream(Generic[R]):
         job_id = request.spec.job_id
         partition = shard_of(job_id, partitions)
         sent = _Sent(request, JobRef(job_id, topic, partition, -1), self._troubles)
-        for _ in self._process.tries(Pace.BULK, topic, partition, job_id, value, sent):
-            self._lane.wait_for_room()
+        try:
+            self._lane.produce(topic, partition, job_id, value, sent)
+        except (BufferError, KafkaException):
+            for _ in self._process.tries(Pace.BULK, topic, partition, job_id, value, sent):
+                self._lane.wait_for_room()
         self._sent.append(sent)
         return not self._troubles
 
@@ -88,8 +92,7 @@ class _Stream(Generic[R]):
 
     def _route(self, request: Request[R], size_bytes: int) -> tuple[str, int]:
         route = self._routes.get(request.band)
-        if route is not None and self._process.is_ready(self._lane, route[0], size_bytes):
-            self._process.topics.check_size(route[0], request, size_bytes)
+        if route is not None and size_bytes <= SURELY_FITS_BYTES and not self._lane.suspect:
             return route
         topic = self._process.topic(request)
         partitions = self._process.prepare(self._lane, topic, request, size_bytes)

@@ -5,28 +5,31 @@ import time
 from typing import Final
 
 _BATCH: Final = 256
-_RANDOM_BYTES: Final = 10
-_random: Final[list[int]] = []
-# A forked child must not hand out the numbers that its parent holds. Everything else here is atomic: pop and
-# extend of a list each happen under the interpreter's lock, and a number is popped once.
-os.register_at_fork(after_in_child=_random.clear)
+_DIGITS: Final = 19  # random hexadecimal digits of one id; the first of the fourth group is the variant with two bits
+_VARIANT: Final = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+_tails: Final[list[str]] = []
+# A forked child must not hand out the tails that its parent holds. Everything else here is atomic: pop and
+# extend of a list each happen under the interpreter's lock, and a tail is popped once.
+os.register_at_fork(after_in_child=_tails.clear)
 
 
 def uuid7() -> str:
     """Return a new id as text."""
     try:
-        noise = _random.pop()
+        tail = _tails.pop()
     except IndexError:
-        noise = _refill()
-    now_ms = time.time_ns() // 1_000_000
-    low = 0x8000_0000_0000_0000 | (noise & 0x3FFF_FFFF_FFFF_FFFF)
-    text = f"{now_ms << 16 | 0x7000 | (noise >> 64) & 0xFFF:016x}{low:016x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        tail = _refill()
+    head = f"{time.time_ns() // 1_000_000:012x}"
+    return f"{head[:8]}-{head[8:]}-7{tail}"
 
 
-def _refill() -> int:
-    block = os.urandom(_RANDOM_BYTES * _BATCH)
-    numbers = [int.from_bytes(block[n : n + _RANDOM_BYTES], "big") for n in range(0, len(block), _RANDOM_BYTES)]
-    mine = numbers.pop()
-    _random.extend(numbers)
+def _refill() -> str:
+    digits = os.urandom(_DIGITS * _BATCH // 2).hex()
+    tails = [_tail(digits[n : n + _DIGITS]) for n in range(0, len(digits), _DIGITS)]
+    mine = tails.pop()
+    _tails.extend(tails)
     return mine
+
+
+def _tail(digits: str) -> str:
+    return f"{digits[:3]}-{_VARIANT[digits[3]]}{digits[4:7]}-{digits[7:]}"

@@ -19,6 +19,14 @@ _IDLE_S = 1.0  # how often connection errors and log lines are served while noth
 _ROOM_S = 0.02  # how long to wait for delivery reports to make room before the next try
 
 
+class _Quietly:
+    """Takes librdkafka's log lines down to DEBUG: what matters of them reaches the submitter as an exception."""
+
+    def log(self, _level: int, text: str, *args: object) -> None:
+        """Log one line."""
+        _log.debug(text, *args)
+
+
 class Lane:
     """A producer whose delivery reports are always served.
 
@@ -32,7 +40,7 @@ class Lane:
         self.suspect = False
         self.last_error: KafkaError | None = None
         settings = {**properties, "error_cb": self._on_error}
-        self._producer = Producer(settings, logger=_log)
+        self._producer = Producer(settings, logger=_Quietly())
         forks.watch(self._producer)
         self._busy = threading.Event()
         self._stopping = False
@@ -93,7 +101,7 @@ class Lane:
     def _poll(self, longest_s: float) -> None:
         try:
             self._producer.poll(longest_s)
-        except Exception:  # a delivery report's receiver may fail; the others must still be served
+        except Exception:  # noqa: BLE001 - a delivery report's receiver may fail; the others must still be served
             _log.exception("serving delivery reports")
 
     def _on_error(self, error: KafkaError) -> None:

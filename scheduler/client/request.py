@@ -1,6 +1,8 @@
 """A job ready to be submitted: `Request`, and the `Template` that makes many alike."""
 
 import time
+from collections.abc import Callable
+from functools import cache
 from typing import Generic, TypeVar
 
 import msgspec
@@ -36,9 +38,7 @@ class Request(msgspec.Struct, Generic[R], frozen=True):
 
     def encoded(self) -> bytes:
         """Return the framed job record."""
-        from scheduler.codec.job import encode_job
-
-        return encode_job(self.spec)
+        return _encoder()(self.spec)
 
 
 class Template:
@@ -96,6 +96,15 @@ class Template:
 
     def _run_at_ms(self) -> int:
         return self.terms.run_at_ms or _from_now(self.terms.delay_ms)
+
+
+@cache
+def _encoder() -> Callable[[JobSpec], bytes]:
+    from scheduler.codec.job import (
+        encode_job,  # the codec reads its schemas: not while user modules are imported
+    )
+
+    return encode_job
 
 
 def _from_now(after_ms: int) -> int:

@@ -15,7 +15,7 @@ from scheduler.client.lane import Lane
 from scheduler.client.request import Request
 from scheduler.core import bounds
 
-_SURELY_FITS_BYTES: Final = 32 * bounds.KIB
+SURELY_FITS_BYTES: Final = 32 * bounds.KIB
 """A record up to here is sent without asking for the topic's limit: a broker that refuses it says so."""
 _BATCH_OVERHEAD_BYTES: Final = 256  # batch header, record header and key, generously
 _LIMIT_LIFE_S: Final = 300.0
@@ -53,11 +53,11 @@ class Topics:
 
     def needs_limit(self, topic: str, size_bytes: int) -> bool:
         """Say whether `check_size` has to ask a broker."""
-        return size_bytes > _SURELY_FITS_BYTES and self._known_limit(topic) is None
+        return size_bytes > SURELY_FITS_BYTES and self._known_limit(topic) is None
 
     def check_size(self, topic: str, request: Request[Any], size_bytes: int) -> None:
         """Raise `InvalidJob` for a record that the topic will not take."""
-        if size_bytes <= _SURELY_FITS_BYTES:
+        if size_bytes <= SURELY_FITS_BYTES:
             return
         limit = self._known_limit(topic)
         if limit is None:

@@ -7,7 +7,7 @@ from scheduler.codec.record import RecordCodec
 from scheduler.core import bounds
 from scheduler.core.outputs import Command, Forward
 
-_COMMANDS: Final[Family[Command]] = Family(
+COMMANDS: Final[Family[Command]] = Family(
     {
         Forward: RecordCodec(
             "ForwardV1",
@@ -18,5 +18,5 @@ _COMMANDS: Final[Family[Command]] = Family(
     }
 )
 
-decode_command = _COMMANDS.decode
-encode_command = _COMMANDS.encode
+decode_command = COMMANDS.decode
+encode_command = COMMANDS.encode

@@ -13,7 +13,8 @@ class Family(Generic[T]):
 
     def __init__(self, codecs: dict[type, RecordCodec[Any]]) -> None:
         """Take a codec for each core type that belongs here."""
-        self.names = tuple(codec.name for codec in codecs.values())
+        self.codecs = tuple(codecs.values())
+        self.names = tuple(codec.name for codec in self.codecs)
         self._encoders = {of: codec.encode for of, codec in codecs.items()}
         self._decoders = {codec.header: codec.decode for codec in codecs.values()}
 

@@ -17,9 +17,9 @@ _CODEC: Final = RecordCodec(
     max_bytes=bounds.SPEC_MAX_BYTES,
     limits={"after": bounds.PARENTS_MAX, "labels": bounds.LABELS_MAX},
 )
-_JOBS: Final[Family[JobSpec]] = Family({JobSpec: _CODEC})
+JOBS: Final[Family[JobSpec]] = Family({JobSpec: _CODEC})
 
-encode_job = _JOBS.encode
+encode_job = JOBS.encode
 
 
 def decode_job(value: bytes | None, confluent: Confluent | None = None) -> JobSpec:
@@ -30,7 +30,7 @@ def decode_job(value: bytes | None, confluent: Confluent | None = None) -> JobSp
     """
     if confluent is not None and value and framing.is_confluent(value):
         return confluent.decode(value)
-    return _JOBS.decode(value)
+    return JOBS.decode(value)
 
 
 def identify(spec: JobSpec, topic: str, partition: int, offset: int) -> str:

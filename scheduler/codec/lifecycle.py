@@ -7,11 +7,11 @@ from scheduler.codec.record import RecordCodec
 from scheduler.core import bounds
 from scheduler.core.outputs import Lifecycle
 
-_CHANGES: Final[Family[Lifecycle]] = Family(
+CHANGES: Final[Family[Lifecycle]] = Family(
     {
         Lifecycle: RecordCodec("LifecycleV1", Lifecycle, max_bytes=4 * bounds.KIB),
     }
 )
 
-decode_lifecycle = _CHANGES.decode
-encode_lifecycle = _CHANGES.encode
+decode_lifecycle = CHANGES.decode
+encode_lifecycle = CHANGES.encode

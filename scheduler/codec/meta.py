@@ -8,7 +8,7 @@ from scheduler.core import bounds
 from scheduler.core.inputs import Meta
 
 _TOPICS_MAX: Final = 64  # more than there will ever be inputs
-_METAS: Final[Family[Meta]] = Family(
+METAS: Final[Family[Meta]] = Family(
     {
         Meta: RecordCodec(
             "MetaV1",
@@ -19,5 +19,5 @@ _METAS: Final[Family[Meta]] = Family(
     }
 )
 
-decode_meta = _METAS.decode
-encode_meta = _METAS.encode
+decode_meta = METAS.decode
+encode_meta = METAS.encode

@@ -9,7 +9,7 @@ from scheduler.core.notices import Drain, Lease, Notice, Revoke
 
 _OVERHEAD_BYTES: Final = 2 * bounds.KIB
 
-_NOTICES: Final[Family[Notice]] = Family(
+NOTICES: Final[Family[Notice]] = Family(
     {
         Lease: RecordCodec(
             "LeaseV1", Lease, max_bytes=bounds.SPEC_MAX_BYTES + bounds.CHECKPOINT_MAX_BYTES + _OVERHEAD_BYTES
@@ -19,5 +19,5 @@ _NOTICES: Final[Family[Notice]] = Family(
     }
 )
 
-decode_notice = _NOTICES.decode
-encode_notice = _NOTICES.encode
+decode_notice = NOTICES.decode
+encode_notice = NOTICES.encode

@@ -32,9 +32,12 @@ class RecordCodec(Generic[T]):
         """
         schema = schemas.load(name)
         self.name = name
+        self.of = of
+        self.limits = limits or {}
+        self.ranges = ranges or {}
         self.header = framing.header(name)
         self.max_bytes = max_bytes
-        self._decoder = decoding.decoder(schema.definition, of, limits or {}, ranges or {})
+        self._decoder = decoding.decoder(schema.definition, of, self.limits, self.ranges)
         self._encoder = encoding.encoder(schema.definition, of, self.header)
         self._decode = self._decoder.call
         self._encode = self._encoder.call

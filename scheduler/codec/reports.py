@@ -29,7 +29,7 @@ _RANGES: Final = {
     "freed.lowest_band": _BANDS,
 }
 
-_REPORTS: Final[Family[Report]] = Family(
+REPORTS: Final[Family[Report]] = Family(
     {
         Offer: RecordCodec(
             "OfferV1",
@@ -110,5 +110,5 @@ _REPORTS: Final[Family[Report]] = Family(
     }
 )
 
-decode_report = _REPORTS.decode
-encode_report = _REPORTS.encode
+decode_report = REPORTS.decode
+encode_report = REPORTS.encode

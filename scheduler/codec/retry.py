@@ -7,7 +7,7 @@ from scheduler.codec.record import RecordCodec
 from scheduler.core import bounds
 from scheduler.core.outputs import RetryRecord
 
-_RETRIES: Final[Family[RetryRecord]] = Family(
+RETRIES: Final[Family[RetryRecord]] = Family(
     {
         RetryRecord: RecordCodec(
             "RetryV1",
@@ -19,5 +19,5 @@ _RETRIES: Final[Family[RetryRecord]] = Family(
     }
 )
 
-decode_retry = _RETRIES.decode
-encode_retry = _RETRIES.encode
+decode_retry = RETRIES.decode
+encode_retry = RETRIES.encode

@@ -18,7 +18,7 @@ _STATE_MAX_BYTES: Final = (
     + 4 * bounds.KIB
 )
 
-_STATES: Final[Family[JobState]] = Family(
+STATES: Final[Family[JobState]] = Family(
     {
         JobState: RecordCodec(
             "StateV1",
@@ -35,5 +35,5 @@ _STATES: Final[Family[JobState]] = Family(
     }
 )
 
-decode_state = _STATES.decode
-encode_state = _STATES.encode
+decode_state = STATES.decode
+encode_state = STATES.encode

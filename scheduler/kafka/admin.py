@@ -153,9 +153,9 @@ _PASSING: Final = frozenset((
     KafkaError.NOT_CONTROLLER,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.UNKNOWN_TOPIC_OR_PART,  # just created, and this broker has not heard yet
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError._TRANSPORT,  # noqa: SLF001
-    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    KafkaError._WAIT_COORD,  # noqa: SLF001
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._WAIT_COORD,
 ))
 """Admin answers carry no flags worth relying on; these pass by themselves."""

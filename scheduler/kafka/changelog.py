@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from scheduler.dispatcher.ports import Fenced, LogError, PositionLost, Restored
 from scheduler.kafka import client_settings
@@ -49,7 +49,7 @@ class KafkaChangelog:
     def __init__(self, properties: Mapping[str, str], *, prefix: str = "jobs.", group: str = "") -> None:
         """Take librdkafka `properties`; `group` is that of the dispatchers, needed by the client alone."""
         settings = client_settings.restorer(properties, group or f"{prefix}dispatcher")
-        self._consumer = Consumer(Troubles().attached(settings))
+        self._consumer = Troubles().consumer(settings)
         self._admin = Admin(properties)
         self._topic = Names(prefix).full(CHANGELOG)
         self._restores: dict[int, _Restore] = {}

@@ -123,7 +123,7 @@ def admin(properties: Mapping[str, str]) -> Properties:
 
 _MEMBERSHIP: Final = frozenset((
     "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms",
-    "partition.assignment.strategy", "session.timeout.ms",
+    "max.poll.interval.ms", "partition.assignment.strategy", "session.timeout.ms",
 ))  # fmt: skip
 """What only a group member has; a follower must not claim the same static membership."""
 

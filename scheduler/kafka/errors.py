@@ -9,11 +9,11 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-FATAL_EVENT: Final = KafkaError._FATAL  # noqa: SLF001 (the client's own spelling of local error codes)
-PARTITION_END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001
+FATAL_EVENT: Final = KafkaError._FATAL
+PARTITION_END: Final = KafkaError._PARTITION_EOF
 POSITION_LOST: Final = frozenset((
-    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
-    KafkaError._LOG_TRUNCATION,  # noqa: SLF001
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError._LOG_TRUNCATION,
     KafkaError.OFFSET_OUT_OF_RANGE,
 ))
 REFUSED_ACCESS: Final = frozenset((
@@ -21,7 +21,7 @@ REFUSED_ACCESS: Final = frozenset((
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError._AUTHENTICATION,  # noqa: SLF001
+    KafkaError._AUTHENTICATION,
 ))
 """Waiting does not help: an operator has to give rights or a password."""
 
@@ -29,8 +29,8 @@ MISCONFIGURED: Final = frozenset((
     KafkaError.INVALID_SESSION_TIMEOUT,
     KafkaError.INCONSISTENT_GROUP_PROTOCOL,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
 ))
 """Nor here: group settings that the broker refuses, topics that nobody created."""
 
@@ -44,9 +44,9 @@ REFUSED_RECORD: Final = frozenset((
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-    KafkaError._INVALID_ARG,  # noqa: SLF001
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._INVALID_ARG,
 ))
 """The record itself is at fault, or where it goes; sending it again would end the same way."""
 

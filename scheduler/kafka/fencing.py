@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from scheduler.dispatcher.ports import LogError
 from scheduler.kafka import client_settings
@@ -21,7 +21,7 @@ def resolve_transactions_of(owner: str, properties: Mapping[str, str]) -> None:
     Raises `LogError` if the coordinator does not answer within 10 s or refuses.
     """
     troubles = Troubles()
-    producer = Producer(troubles.attached(client_settings.transactional(properties, owner)))
+    producer = troubles.producer(client_settings.transactional(properties, owner))
     deadline = Deadline(_INIT_S)
     while True:
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from scheduler.codec.meta import encode_meta
 from scheduler.core.inputs import LAYOUT, TOPIC_OF, Meta
@@ -33,7 +33,7 @@ def write_first_metas(properties: Mapping[str, str], layout: Layout, cluster: Ob
     """
     troubles = Troubles()
     settings = client_settings.transactional(properties, f"{layout.prefix}topics-apply")
-    producer = Producer(troubles.attached(settings))
+    producer = troubles.producer(settings)
     _insist("init_transactions", producer.init_transactions, troubles)
     admin = Admin(properties)
     shards = _shards_without(properties, layout, admin)
@@ -67,7 +67,7 @@ def _shards_without(properties: Mapping[str, str], layout: Layout, admin: Admin)
     if len(empty) == layout.shards:
         return empty
     settings = client_settings.restorer(properties, f"{layout.prefix}topics-apply")
-    consumer = Consumer(Troubles().attached(settings))
+    consumer = Troubles().consumer(settings)
     try:
         return [
             shard

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, Final
 
 import msgspec
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from scheduler.core import bounds
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
@@ -291,7 +291,7 @@ class KafkaLog:
 
     def _join(self) -> None:
         properties, group = self._settings.properties, self._settings.group_id
-        member = self._consumer(client_settings.driver(properties, group))
+        member = self._troubles.consumer(client_settings.driver(properties, group))
         self._driver = Reader(member, {REPORTS: Input.REPORTS}, self._names, by_hand=False)
         follower = client_settings.follower(properties, group)
         self._followers = [self._follower(follower, inputs) for inputs in FOLLOWERS]
@@ -302,10 +302,7 @@ class KafkaLog:
 
     def _follower(self, settings: client_settings.Properties, inputs: tuple[Input, ...]) -> Reader:
         topics = {TOPIC_OF[source]: source for source in inputs}
-        return Reader(self._consumer(settings), topics, self._names, by_hand=True)
-
-    def _consumer(self, settings: client_settings.Properties) -> Consumer:
-        return Consumer(self._troubles.attached(settings))
+        return Reader(self._troubles.consumer(settings), topics, self._names, by_hand=True)
 
     def _leave(self) -> None:
         for reader in self._readers:

@@ -51,7 +51,7 @@ class PlainProducer:
         self.serve()
 
     def _made(self) -> Producer:
-        return Producer({**self._troubles.attached(self._settings), "on_delivery": self._store})
+        return self._troubles.producer(self._settings, on_delivery=self._store)
 
     def _store(self, error: KafkaError | None, message: Message) -> None:
         self._failures.append((error, message))

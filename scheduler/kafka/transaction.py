@@ -44,7 +44,7 @@ class TransactionalProducer:
         Raises `Fenced` if somebody else took the id meanwhile, `LogError` if no coordinator answered in time.
         """
         self._discard()
-        producer = Producer(self._troubles.attached(self._settings))
+        producer = self._troubles.producer(self._settings)
         deadline = Deadline(INIT_S)
         while True:
             try:

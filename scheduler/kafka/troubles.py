@@ -4,8 +4,9 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+from scheduler.dispatcher.ports import LogError
 from scheduler.kafka.client_settings import Properties
 from scheduler.kafka.errors import describe
 
@@ -34,6 +35,20 @@ class Troubles:
     def why(self) -> str:
         """Return ` (last error: …)`, or nothing."""
         return f" (last error: {describe(self._last)})" if self._last is not None else ""
+
+    def consumer(self, settings: Properties) -> Consumer:
+        """Make a consumer. Raises `LogError` with the client's own words if it does not take the settings."""
+        try:
+            return Consumer(self.attached(settings))
+        except KafkaException as refused:
+            raise LogError(f"consumer settings: {refused.args[0].str()}") from refused
+
+    def producer(self, settings: Properties, **callbacks: object) -> Producer:
+        """Make a producer. Raises `LogError` with the client's own words if it does not take the settings."""
+        try:
+            return Producer({**self.attached(settings), **callbacks})
+        except KafkaException as refused:
+            raise LogError(f"producer settings: {refused.args[0].str()}") from refused
 
     def attached(self, settings: Properties) -> dict[str, object]:
         """Return `settings` with the client's errors and log lines led here."""

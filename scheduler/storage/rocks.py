@@ -7,6 +7,7 @@ there is one column family only (several flush apart) and the offset lies in the
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -165,7 +166,8 @@ class RocksStore:
     def _fault(self, error: Exception) -> StoreUnusable:
         if "Corruption" in str(error):
             # Opening does not read all data, so it would not find this again.
-            (self._path / _DAMAGED).touch()
+            with suppress(OSError):
+                (self._path / _DAMAGED).touch()
         return StoreUnusable(f"{self._path}: {error}")
 
 

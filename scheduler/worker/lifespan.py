@@ -6,8 +6,14 @@ only where a loop does. They are opened in the order of their definition and clo
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")

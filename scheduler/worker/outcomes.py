@@ -17,7 +17,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _HTTP_DATE: Final = re.compile(r"[A-Z][a-z]{2,8},? .{10,40}", re.ASCII)
 
 
-class Outcome(Exception):  # noqa: N818 - outcomes are not errors
+class Outcome(Exception):
     """Root of the four outcomes."""
 
     def __eq__(self, other: object) -> bool:

@@ -101,4 +101,3 @@ def _frames(error: BaseException) -> list[str]:
 
 _PLAIN_MODULES: Final = frozenset({"builtins", "__main__"})
 _OMITTED_MAX_BYTES: Final = 512
-

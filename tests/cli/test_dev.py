@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from scheduler.devkafka.state_dir import archives_dir
 from scheduler.kafka.readiness import answers
 
 DEADLINE_S = 60
@@ -107,6 +108,14 @@ def start_dev():
 
 
 @pytest.fixture
+def archives_kept(tmp_path):
+    """The class archives under another state directory: making one takes 10 s."""
+    archives_dir().mkdir(parents=True, exist_ok=True)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "archives").symlink_to(archives_dir())
+
+
+@pytest.fixture
 def stand_in(tmp_path):
     path = tmp_path / "stand_in.txt"  # no .py: only the app's own files are to be seen changing
     path.write_text(STAND_IN)
@@ -134,6 +143,18 @@ def test_the_broker_in_the_foreground_ends_cleanly(start_dev, tmp_path, number):
     dev.process.send_signal(number)
     assert dev.end() == 0
     assert not answers({"bootstrap.servers": "127.0.0.1:19977"}, 0.2)
+
+
+@pytest.mark.broker
+def test_stop_ends_the_broker_that_another_terminal_runs(start_dev, tmp_path, archives_kept):
+    state = {"JOBS_DEV_DIR": str(tmp_path / "state")}
+    dev = start_dev(["", "dev", "kafka", "--port", "19978"], tmp_path, **state)
+    dev.line_with("KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:19978")
+    start_dev(["", "dev", "stop"], tmp_path, **state).line_with("stopped 1 process")
+    assert dev.end() == 0
+    start_dev(["", "dev", "stop"], tmp_path, **state).line_with("nothing was running")
+    start_dev(["", "dev", "clean"], tmp_path, **state).line_with("removed the data")
+    assert not (tmp_path / "state" / "dev-1").exists()
 
 
 def test_an_app_gets_its_topics_dispatcher_and_worker_and_a_new_worker_when_code_changes(

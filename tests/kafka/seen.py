@@ -53,11 +53,17 @@ def topic_of(layout, source):
     return layout.prefix + TOPIC_OF[source]
 
 
-def produce(properties, topic, partition, keys, value=b"v"):
-    producer = Producer({"bootstrap.servers": properties["bootstrap.servers"]})
+def produce(properties, topic, partition, keys, value=b"v", **settings):
+    failures = []
+    producer = Producer({
+        "bootstrap.servers": properties["bootstrap.servers"],
+        "on_delivery": lambda error, _: failures.append(error) if error is not None else None,
+        **{name.replace("_", "."): setting for name, setting in settings.items()},
+    })
     for key in keys:
         producer.produce(topic, value, key, partition)
     assert producer.flush(10) == 0
+    assert not failures
 
 
 def open_transaction(properties, transactional_id, topic, partition, keys):

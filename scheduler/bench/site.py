@@ -1,0 +1,122 @@
+"""Where a bench or the demo runs: topics of its own, and real dispatcher and worker processes on them."""
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from scheduler.kafka.apply import apply
+from scheduler.kafka.layout import Layout
+
+STOP_S = 30.0
+
+
+class Process:
+    """A child process of the scheduler's command line."""
+
+    def __init__(self, name: str, arguments: Sequence[str], environ: Mapping[str, str], log: Path) -> None:
+        """Start `scheduler ARGUMENTS`; what it prints goes to the file `log`."""
+        self.name = name
+        self.log = log
+        with log.open("ab") as out:
+            self._child = subprocess.Popen(  # noqa: S603 - our own command line
+                [sys.executable, "-m", "scheduler", *arguments],
+                env={**os.environ, **environ},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self._sight = psutil.Process(self._child.pid)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._child.pid
+
+    def cpu_s(self) -> float:
+        """Return the CPU time taken so far, in seconds."""
+        times = self._sight.cpu_times()
+        return times.user + times.system
+
+    def rss_mb(self) -> float:
+        """Return the resident memory, in MB."""
+        return self._sight.memory_info().rss / 1e6
+
+    def alive(self) -> bool:
+        """Say whether it runs."""
+        return self._child.poll() is None
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self._child.kill()
+        self._child.wait()
+
+    def stop(self) -> int:
+        """Send SIGTERM and wait; SIGKILL after `STOP_S`. Return the exit code."""
+        if self.alive():
+            self._child.send_signal(signal.SIGTERM)
+        try:
+            return self._child.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._child.wait()
+
+
+class Site:
+    """Fresh topics on a broker, a folder for state and logs, and the processes started there."""
+
+    def __init__(self, properties: Mapping[str, str], *, shards: int, prefix: str | None = None) -> None:
+        """Make the topics; `prefix` is a random one unless given."""
+        self.properties = dict(properties)
+        self.shards = shards
+        self.prefix = prefix or f"bench-{secrets.token_hex(4)}."
+        self.folder = Path(tempfile.mkdtemp(prefix="kafka-scheduler-"))
+        self.processes: list[Process] = []
+        apply(self.properties, Layout(shards, {"default": 64}, 1, self.prefix))
+
+    def dispatcher(self, name: str = "dispatcher", *, settings: Path | None = None) -> Process:
+        """Start a dispatcher."""
+        arguments = ["dispatcher", "--name", name, "--state-dir", str(self.folder / name)]
+        if settings is not None:
+            arguments += ["--settings", str(settings)]
+        return self._start(name, arguments)
+
+    def worker(
+        self, name: str, target: str, *, slots: int, environ: Mapping[str, str] | None = None
+    ) -> Process:
+        """Start a worker for `target`."""
+        return self._start(name, ["worker", target, "--slots", str(slots), "--name", name], environ or {})
+
+    def close(self) -> None:
+        """Stop every process, workers first, and remove the folder."""
+        for process in reversed(self.processes):
+            process.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(
+        self, name: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None
+    ) -> Process:
+        options = [part for key, value in self.properties.items() for part in ("-X", f"{key}={value}")]
+        given = {"JOBS_PREFIX": self.prefix, **(environ or {})}
+        process = Process(name, [*options, *arguments], given, self.folder / f"{name}.log")
+        self.processes.append(process)
+        return process
+
+
+@contextmanager
+def site(properties: Mapping[str, str], *, shards: int = 8) -> Iterator[Site]:
+    """Give a site for the length of a bench."""
+    place = Site(properties, shards=shards)
+    try:
+        yield place
+    finally:
+        place.close()

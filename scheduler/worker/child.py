@@ -1,0 +1,91 @@
+"""A child of a worker: imports the application, runs its handlers, speaks to the parent over an inherited socket.
+
+    python -m scheduler.worker.child FD MODULE:APP EXECUTOR SLOTS
+
+EXECUTOR is `process`, `asyncio`, `thread`, or `auto`: `asyncio` if every job is async, else `process`.
+Standard output goes to standard error: the parent may need the former for itself.
+"""
+
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import NoReturn
+
+from scheduler.worker import joblogs
+from scheduler.worker.app import App
+from scheduler.worker.definition import Kind
+from scheduler.worker.executors.handlers import Handlers
+from scheduler.worker.upstream import Upstream
+from scheduler.worker.wire import Broken, Ready, TypeInfo
+
+
+class NoAppError(Exception):
+    """`MODULE:APP` names no application. The message says what is wrong."""
+
+
+def load_app(target: str) -> App:
+    """Import the application that `module:app` names, from the working directory or the path."""
+    module_name, _, attribute = target.partition(":")
+    if not module_name or not attribute:
+        raise NoAppError(f"{target!r} is not MODULE:APP")
+    module = import_module(module_name)
+    app = getattr(module, attribute, None)
+    if not isinstance(app, App):
+        found = "nothing" if app is None else f"a {type(app).__name__}"
+        raise NoAppError(f"{module_name} has no App named {attribute!r}, but {found}")
+    return app
+
+
+def executor_for(app: App, wanted: str) -> str:
+    """Return the executor kind: the wanted one, or the one that fits all jobs."""
+    if wanted != "auto":
+        return wanted
+    kinds = {job.definition.kind for job in app.jobs.values()}
+    return "asyncio" if kinds == {Kind.ASYNC} else "process"
+
+
+def serve(upstream: Upstream, target: str, wanted: str, slots: int) -> None:
+    """Be a child until the parent says exit. Raises what the import or a lifespan raises."""
+    app = load_app(target)
+    executor = executor_for(app, wanted)
+    types = {name: TypeInfo(job.definition.memory_bytes) for name, job in app.jobs.items()}
+    handlers = Handlers(app)
+
+    def ready() -> None:
+        upstream.send(Ready(executor, types))
+
+    if executor == "asyncio":
+        from scheduler.worker.executors.loop import run_on_loop
+
+        run_on_loop(handlers, upstream, ready, slots)
+    elif executor == "thread":
+        from scheduler.worker.executors.threads import run_in_threads
+
+        run_in_threads(handlers, upstream, ready, slots)
+    else:
+        from scheduler.worker.executors.serial import run_serially
+
+        run_serially(handlers, upstream, ready)
+
+
+def main() -> NoReturn:
+    """Be a child as the command line says."""
+    fd, target, wanted, slots = sys.argv[1:5]
+    upstream = Upstream(int(fd))
+    upstream.listen()
+    sys.path.insert(0, os.getcwd())
+    joblogs.configure()
+    try:
+        serve(upstream, target, wanted, int(slots))
+    except NoAppError as error:
+        upstream.send(Broken(str(error)))
+        sys.exit(1)
+    except BaseException as error:
+        upstream.send(Broken("".join(traceback.format_exception(error)).rstrip()))
+        sys.exit(1)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How a child runs handlers: one at a time, on an event loop, or in threads."""
