@@ -27,7 +27,7 @@ class Process:
         self.name = name
         self.log = log
         with log.open("ab") as out:
-            self._child = subprocess.Popen(  # noqa: S603 - our own command line
+            self._child = subprocess.Popen(
                 [sys.executable, "-m", "scheduler", *arguments],
                 env={**os.environ, **environ},
                 stdin=subprocess.DEVNULL,

@@ -14,7 +14,9 @@ _NO_TOPIC: Final = frozenset((
     KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
     KafkaError.TOPIC_EXCEPTION,
 ))  # fmt: skip
-_FORBIDDEN: Final = frozenset((KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+_FORBIDDEN: Final = frozenset(
+    (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+)
 _TIMED_OUT: Final = frozenset((KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT))
 _BAD_CREDENTIALS: Final = frozenset((
     KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL,
@@ -31,7 +33,9 @@ def undelivered(error: KafkaError, request: Request[Any], topic: str, config: Cl
     code = error.code()
     job = request.spec.type
     if code in _TOO_LARGE:
-        return InvalidJob(f"{job}: record of {len(request.encoded())} bytes is above max.message.bytes of {topic}")
+        return InvalidJob(
+            f"{job}: record of {len(request.encoded())} bytes is above max.message.bytes of {topic}"
+        )
     if code in _REFUSED:
         return InvalidJob(f"{job}: {topic} refused the record: {error.str()}")
     known = topic_problem(error, topic, config)
@@ -56,7 +60,9 @@ def topic_problem(error: KafkaError, topic: str, config: ClientConfig) -> NotSub
             "Create the topics with 'scheduler topics apply', or set JOBS_PREFIX",
         )
     if code in _FORBIDDEN:
-        return NotSubmitted(f"not allowed to write {topic}: this principal needs an ACL that allows Write on it")
+        return NotSubmitted(
+            f"not allowed to write {topic}: this principal needs an ACL that allows Write on it"
+        )
     return None
 
 

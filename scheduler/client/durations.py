@@ -55,7 +55,9 @@ def moment_ms(value: Moment) -> int:
     elif not isinstance(value, datetime):
         raise ValueError(f"{shown(value)} is not a time: give an aware datetime, or text with an offset")
     if value.utcoffset() is None:
-        raise ValueError(f"{value.isoformat()} has no time zone: give an aware datetime, for example tzinfo=UTC")
+        raise ValueError(
+            f"{value.isoformat()} has no time zone: give an aware datetime, for example tzinfo=UTC"
+        )
     total = -(-(value - _EPOCH) // _MS)
     if not 0 <= total <= bounds.TIME_MAX_MS:
         raise ValueError(f"{value.isoformat()} is not between 1970 and 9999")

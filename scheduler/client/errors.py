@@ -1,11 +1,11 @@
 """What submitting and asking raise, grouped by what the caller must do.
 
-    JobsError
-    ├── SubmitError
-    │   ├── InvalidJob       never retry: the job, an option or the code is wrong    (also a ValueError)
-    │   ├── NotSubmitted     Kafka does not have it: retry as you like
-    │   └── SubmitUnknown    Kafka may have it: retry under the id that the error carries
-    └── NoGateway            nothing is wrong with the job: set JOBS_URL, then ask again
+JobsError
+├── SubmitError
+│   ├── InvalidJob       never retry: the job, an option or the code is wrong    (also a ValueError)
+│   ├── NotSubmitted     Kafka does not have it: retry as you like
+│   └── SubmitUnknown    Kafka may have it: retry under the id that the error carries
+└── NoGateway            nothing is wrong with the job: set JOBS_URL, then ask again
 """
 
 from typing import TYPE_CHECKING, Any
@@ -80,4 +80,6 @@ class NoGateway(JobsError):
     def __init__(self, doing: str = "reading a result", url: str | None = None) -> None:
         """Say what was to be done; `url` is JOBS_URL, if it is set all the same."""
         wanted = "set JOBS_URL, for example http://127.0.0.1:8080"
-        super().__init__(f"{doing} needs the gateway: {f'{url} is none that this version can ask' if url else wanted}")
+        super().__init__(
+            f"{doing} needs the gateway: {f'{url} is none that this version can ask' if url else wanted}"
+        )

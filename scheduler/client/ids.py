@@ -5,7 +5,9 @@ import time
 from typing import Final
 
 _BATCH: Final = 256
-_DIGITS: Final = 19  # random hexadecimal digits of one id; the first of the fourth group is the variant with two bits
+_DIGITS: Final = (
+    19  # random hexadecimal digits of one id; the first of the fourth group is the variant with two bits
+)
 _VARIANT: Final = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 _tails: Final[list[str]] = []
 # A forked child must not hand out the tails that its parent holds. Everything else here is atomic: pop and

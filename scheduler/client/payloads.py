@@ -52,7 +52,11 @@ def unfit(value: Any) -> str | None:
 
 def _unfit(plain: Any) -> str | None:
     if isinstance(plain, datetime.datetime | datetime.time):
-        return None if plain.tzinfo is not None else f"has a time without zone, {plain.isoformat()}: make it aware"
+        return (
+            None
+            if plain.tzinfo is not None
+            else f"has a time without zone, {plain.isoformat()}: make it aware"
+        )
     if isinstance(plain, float):
         return None if math.isfinite(plain) else f"has a number that JSON does not know, {plain}"
     inner = plain.values() if isinstance(plain, dict) else plain if isinstance(plain, list | tuple) else ()

@@ -47,7 +47,9 @@ class Process:
         self.topics.check_size(topic, request, size_bytes)
         return self.topics.partitions(lane, topic)
 
-    def tries(self, pace: Pace, topic: str, partition: int, key: str, value: bytes, report: Report) -> Iterator[None]:
+    def tries(
+        self, pace: Pace, topic: str, partition: int, key: str, value: bytes, report: Report
+    ) -> Iterator[None]:
         """Queue a record: yields each time the local queue is full, for the caller to wait a moment as it can.
 
         Raises `NotSubmitted` if it stays full. A producer with a fatal error is replaced, once.

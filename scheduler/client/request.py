@@ -91,7 +91,9 @@ class Template:
             return terms.job_id or uuid7()
         derived = id_from_key(terms.tenant, terms.idempotency_key)
         if terms.job_id not in {None, derived}:
-            raise InvalidJob(f"{self.name}: job_id: with this idempotency_key it can only be {derived!r}; leave it out")
+            raise InvalidJob(
+                f"{self.name}: job_id: with this idempotency_key it can only be {derived!r}; leave it out"
+            )
         return derived
 
     def _run_at_ms(self) -> int:

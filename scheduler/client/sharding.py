@@ -32,4 +32,5 @@ def shard_of(job_id: str, shards: int) -> int:
     folded = ((((((folded * _M ^ c) * _M ^ d) * _M ^ e) * _M ^ f) * _M ^ g) * _M ^ h) * _M ^ i
     folded &= _MASK
     folded = (folded ^ (folded >> 13)) * _M & _MASK
-    return ((folded ^ (folded >> 15)) & 0x7FFFFFFF) % shards
+    hashed: int = (folded ^ (folded >> 15)) & 0x7FFFFFFF
+    return hashed % shards

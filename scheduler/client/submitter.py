@@ -36,12 +36,12 @@ class KafkaSubmitter:
     def __init__(self, config: ClientConfig) -> None:
         """Connect to nothing yet."""
         self._config = config
-        self._processes: dict[int, Process] = {}
+        self._process = Process(config)
         _open.add(self)
 
     def submit(self, request: Request[R]) -> JobRef[R]:
         """Submit one job; block until it is acknowledged."""
-        process = self._here()
+        process = self._process
         lane, topic, value = process.lane(Pace.PROMPT), process.topic(request), request.encoded()
         partition = shard_of(request.id, process.prepare(lane, topic, request, len(value)))
         acknowledgement = _Acknowledgement()
@@ -54,7 +54,7 @@ class KafkaSubmitter:
 
     async def asubmit(self, request: Request[R]) -> JobRef[R]:
         """Submit one job without blocking the event loop."""
-        process = self._here()
+        process = self._process
         lane, topic, value = process.lane(Pace.PROMPT), process.topic(request), request.encoded()
         if not process.is_ready(lane, topic, len(value)):
             await asyncio.to_thread(process.prepare, lane, topic, request, len(value))
@@ -69,19 +69,16 @@ class KafkaSubmitter:
 
     def submit_many(self, requests: Iterable[Request[R]]) -> list[JobRef[R]]:
         """Submit a stream of jobs; the refs come in its order. At the first trouble it stops and tells how far it came."""
-        return submit_stream(self._here(), requests)
+        return submit_stream(self._process, requests)
 
     def close(self) -> None:
         """Send what is on its way and let go of connections; a later submit opens them anew."""
-        process = self._processes.pop(os.getpid(), None)
-        if process is not None:
-            process.close()
+        process, self._process = self._process, Process(self._config)
+        process.close()
 
-    def _here(self) -> Process:
-        # No lock: one that another thread held at a fork would stay locked in the child. Two threads may make an
-        # entry each; `setdefault` is atomic and lets one win, and the other was not connected to anything yet.
-        pid = os.getpid()
-        return self._processes.get(pid) or self._processes.setdefault(pid, Process(self._config))
+    def begin_anew(self) -> None:
+        """Forget all connections without touching them: in a forked child they are the parent's, and so are locks."""
+        self._process = Process(self._config)
 
     def _settle(
         self, process: Process, lane: Lane, request: Request[Any], topic: str, error: KafkaError | None
@@ -151,7 +148,17 @@ class _AsyncAcknowledgement:
 _open: Final[weakref.WeakSet[KafkaSubmitter]] = weakref.WeakSet()
 
 
+def _begin_all_anew() -> None:
+    for submitter in list(_open):
+        submitter.begin_anew()
+
+
 @atexit.register
 def _close_all() -> None:
     for submitter in list(_open):
         submitter.close()
+
+
+# Registered after the hook of `forks`, which this module imports, so run after it: the producers that are let go
+# here have been kept from being destroyed there.
+os.register_at_fork(after_in_child=_begin_all_anew)

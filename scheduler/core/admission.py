@@ -10,7 +10,7 @@ from scheduler.core.shard import Shard
 from scheduler.core.spec import Band, JobSpec
 
 
-class Submitted(msgspec.Struct, frozen=True):
+class Submitted(msgspec.Struct, frozen=True, gc=False):
     """A job record that has reached its home shard. `raw` is the framed record with the id filled in."""
 
     spec: JobSpec

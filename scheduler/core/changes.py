@@ -10,7 +10,7 @@ from scheduler.core.notices import Notice
 from scheduler.core.outputs import CommandOut, Output
 
 
-class NoticeOut(msgspec.Struct, frozen=True):
+class NoticeOut(msgspec.Struct, frozen=True, gc=False):
     """A notice on its way to a worker's inbox, once the turn has committed."""
 
     pool: str

@@ -71,7 +71,7 @@ class Ending(StrEnum):
     CANCEL = "cancel"
 
 
-class Grant(msgspec.Struct, frozen=True):
+class Grant(msgspec.Struct, frozen=True, gc=False):
     """The latest lease of a job. `token` is 16 random bytes and authorises; `epoch` rises and fences."""
 
     epoch: int
@@ -88,7 +88,7 @@ class Grant(msgspec.Struct, frozen=True):
     ending: Ending = Ending.NONE
 
 
-class ErrorInfo(msgspec.Struct, frozen=True):
+class ErrorInfo(msgspec.Struct, frozen=True, gc=False):
     """Why a run failed, at most `bounds.ERROR_MAX_BYTES` together."""
 
     error_class: str = ""
@@ -96,7 +96,7 @@ class ErrorInfo(msgspec.Struct, frozen=True):
     frames: tuple[str, ...] = ()
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """How one lease of a job ended other than by success."""
 
     at_ms: int
@@ -108,7 +108,7 @@ class Attempt(msgspec.Struct, frozen=True):
     error: ErrorInfo | None = None
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One line of a job's timeline. What the rest of the state already tells is not repeated here."""
 
     at_ms: int
@@ -116,7 +116,7 @@ class Event(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class History(msgspec.Struct, frozen=True):
+class History(msgspec.Struct, frozen=True, gc=False):
     """What went other than planned; absent from a job whose first run is still to come or went well."""
 
     attempt: int = 0  # failures and timeouts so far, bound `max_attempts`
@@ -133,7 +133,7 @@ class History(msgspec.Struct, frozen=True):
 NO_HISTORY: Final = History()
 
 
-class End(msgspec.Struct, frozen=True):
+class End(msgspec.Struct, frozen=True, gc=False):
     """How a job ended; `drop_at_ms` is when its state may go."""
 
     at_ms: int
@@ -145,7 +145,7 @@ class End(msgspec.Struct, frozen=True):
     stub: bool = False  # only state, digest and end are left: it holds the idempotency key
 
 
-class JobState(msgspec.Struct, frozen=True):
+class JobState(msgspec.Struct, frozen=True, gc=False):
     """Everything the scheduler knows about a job but its spec. Written whole at each change."""
 
     job_id: str

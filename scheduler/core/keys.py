@@ -1,6 +1,7 @@
 """Job ids and the shard that a job lives in: part of the wire contract, the same in every language."""
 
 import uuid
+from struct import unpack_from
 from typing import Final
 
 # UUIDv5(DNS namespace, "kafka-scheduler") = 96d8e945-131f-5de8-a0f0-20d52aa2e16d
@@ -24,12 +25,11 @@ def murmur2(data: bytes) -> int:
     """Return Kafka's 32-bit murmur2 of `data`, unsigned (`org.apache.kafka.common.utils.Utils.murmur2`)."""
     length = len(data)
     h = (0x9747B28C ^ length) & _MASK
-    whole = length & ~3
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
-        k = (k ^ (k >> 24)) * _M & _MASK
-        h = (h * _M & _MASK) ^ k
-    rest = data[whole:]
+    words = length >> 2
+    for k in unpack_from(f"<{words}I", data):
+        k = k * _M & _MASK  # noqa: PLW2901 - the mixing steps of one word
+        h = (h * _M & _MASK) ^ ((k ^ (k >> 24)) * _M & _MASK)
+    rest = data[words << 2 :]
     if rest:
         h = (h ^ int.from_bytes(rest, "little")) * _M & _MASK
     h = (h ^ (h >> 13)) * _M & _MASK

@@ -6,7 +6,7 @@ A process acts on, and answers, only notices that carry its own boot id.
 import msgspec
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, gc=False):
     """The right to run a job. `spec` is the framed job record as submitted (with its id filled in)."""
 
     boot_id: bytes
@@ -24,7 +24,7 @@ class Lease(msgspec.Struct, frozen=True):
     spec: bytes
 
 
-class Revoke(msgspec.Struct, frozen=True):
+class Revoke(msgspec.Struct, frozen=True, gc=False):
     """Stop this epoch of the job and release it. Also the answer to a report that names no live lease."""
 
     boot_id: bytes
@@ -35,7 +35,7 @@ class Revoke(msgspec.Struct, frozen=True):
     reason: str  # timeout, cancel, unknown
 
 
-class Drain(msgspec.Struct, frozen=True):
+class Drain(msgspec.Struct, frozen=True, gc=False):
     """Take no more leases, finish what runs, exit."""
 
     boot_id: bytes

@@ -32,7 +32,7 @@ class DeathReason(StrEnum):
     SPEC_MISSING = "spec_missing"
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
+class DeadLetter(msgspec.Struct, frozen=True, gc=False):
     """A job or record that goes to `dlq`: the original bytes as value, the rest as text headers."""
 
     key: bytes
@@ -40,7 +40,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...]
 
 
-class RetryRecord(msgspec.Struct, frozen=True):
+class RetryRecord(msgspec.Struct, frozen=True, gc=False):
     """What waits in a retry topic. The state (retrying, due, epoch) is the truth."""
 
     job_id: str
@@ -48,14 +48,14 @@ class RetryRecord(msgspec.Struct, frozen=True):
     due_ms: int
 
 
-class RetryOut(msgspec.Struct, frozen=True):
+class RetryOut(msgspec.Struct, frozen=True, gc=False):
     """A `RetryRecord` on its way to the retry topic of `tier` (index into `retry.TIERS`)."""
 
     tier: int
     record: RetryRecord
 
 
-class Lifecycle(msgspec.Struct, frozen=True):
+class Lifecycle(msgspec.Struct, frozen=True, gc=False):
     """A change of a job for the outside: terminal states, dead letters, refusals, conflicts."""
 
     at_ms: int
@@ -72,7 +72,7 @@ class Lifecycle(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Forward(msgspec.Struct, frozen=True):
+class Forward(msgspec.Struct, frozen=True, gc=False):
     """A job record on its way to its home shard: landed elsewhere, or emitted by a completion.
 
     `topic`, `partition`, `offset` name the record it came from.
@@ -89,14 +89,14 @@ class Forward(msgspec.Struct, frozen=True):
 Command = Forward
 
 
-class CommandOut(msgspec.Struct, frozen=True):
+class CommandOut(msgspec.Struct, frozen=True, gc=False):
     """A command on its way to `shard`."""
 
     shard: int
     command: Command
 
 
-class MessageOut(msgspec.Struct, frozen=True):
+class MessageOut(msgspec.Struct, frozen=True, gc=False):
     """A record that a completion emitted to a topic of the user's."""
 
     job_id: str

@@ -10,7 +10,7 @@ import msgspec
 from scheduler.core.job import ErrorInfo
 
 
-class Sender(msgspec.Struct, frozen=True):
+class Sender(msgspec.Struct, frozen=True, gc=False):
     """The incarnation of a worker process, and where to answer."""
 
     worker: str
@@ -20,7 +20,7 @@ class Sender(msgspec.Struct, frozen=True):
     release: str = ""
 
 
-class Offer(msgspec.Struct, frozen=True):
+class Offer(msgspec.Struct, frozen=True, gc=False):
     """Free slots. A higher sequence of a boot id replaces its older plain offers at the same dispatcher."""
 
     sender: Sender
@@ -30,7 +30,7 @@ class Offer(msgspec.Struct, frozen=True):
     takes_suspect: bool = False
 
 
-class Freed(msgspec.Struct, frozen=True):
+class Freed(msgspec.Struct, frozen=True, gc=False):
     """The slot that a completion frees, offered to the same dispatcher in the same record."""
 
     sequence: int
@@ -38,7 +38,7 @@ class Freed(msgspec.Struct, frozen=True):
     takes_suspect: bool = False
 
 
-class Emit(msgspec.Struct, frozen=True):
+class Emit(msgspec.Struct, frozen=True, gc=False):
     """A record published in the transaction that accepts a completion.
 
     `topic` empty: `value` is a framed job record to be submitted to `band`; `key` is its job id.
@@ -50,7 +50,7 @@ class Emit(msgspec.Struct, frozen=True):
     band: int = 1
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, gc=False):
     """A run ended well. `result` is JSON; `run_ms` how long it was busy."""
 
     sender: Sender
@@ -74,7 +74,7 @@ class Verdict(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"  # the child went over its memory bound; an attempt
 
 
-class Fail(msgspec.Struct, frozen=True):
+class Fail(msgspec.Struct, frozen=True, gc=False):
     """A run ended badly. `retry_after_ms` >= 0: not before that long from now."""
 
     sender: Sender
@@ -102,7 +102,7 @@ class ReleaseReason(StrEnum):
     CRASHED = "crashed"  # its child died under it: a loss
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(msgspec.Struct, frozen=True, gc=False):
     """A lease handed back. `delay_ms` counts for snoozed only."""
 
     sender: Sender
@@ -117,7 +117,7 @@ class Release(msgspec.Struct, frozen=True):
     freed: Freed | None = None
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """One lease that a beat renews. `fraction` < 0: no progress told."""
 
     job_id: str
@@ -127,14 +127,14 @@ class Held(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class Beat(msgspec.Struct, frozen=True):
+class Beat(msgspec.Struct, frozen=True, gc=False):
     """Renews leases of one shard."""
 
     sender: Sender
     leases: tuple[Held, ...]
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
+class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """Makes `data` what the next attempt starts from."""
 
     sender: Sender
@@ -144,7 +144,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Echo(msgspec.Struct, frozen=True):
+class Echo(msgspec.Struct, frozen=True, gc=False):
     """Written by a shard's owner to its own `reports` partition: whatever precedes it has been read."""
 
     owner: str  # transactional id of the dispatcher

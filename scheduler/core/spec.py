@@ -20,7 +20,7 @@ class OnParentFailure(StrEnum):
     RUN = "run"
 
 
-class Backoff(msgspec.Struct, frozen=True):
+class Backoff(msgspec.Struct, frozen=True, gc=False):
     """Exponential delays between attempts: full jitter over `base_ms * factor ** n`, at most `max_ms`."""
 
     base_ms: int = 5_000
@@ -28,7 +28,7 @@ class Backoff(msgspec.Struct, frozen=True):
     max_ms: int = 3_600_000
 
 
-class JobSpec(msgspec.Struct, frozen=True):
+class JobSpec(msgspec.Struct, frozen=True, gc=False):
     """One job record as published on a submit topic. Times are Unix milliseconds; 0 means not set."""
 
     job_id: str

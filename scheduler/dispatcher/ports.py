@@ -11,7 +11,7 @@ import msgspec
 from scheduler.core.inputs import Input
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record read from an input of a shard. `at_ms` is the broker's append time."""
 
     input: Input
@@ -44,7 +44,7 @@ class Polled(msgspec.Struct):
     ended: list[tuple[int, Input]]
 
 
-class Outgoing(msgspec.Struct, frozen=True):
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """One record to be produced. `foreign` topics are the users' own: no prefix is added."""
 
     topic: str

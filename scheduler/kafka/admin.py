@@ -19,7 +19,7 @@ from scheduler.kafka.deadline import Deadline
 from scheduler.kafka.errors import describe, error_of
 from scheduler.kafka.troubles import Troubles
 
-ANSWER_S: Final = 15.0
+ANSWER_S: Final = 10.0
 _CALL_S: Final = 5.0
 _PAUSE_S: Final = 0.05
 
@@ -40,21 +40,23 @@ class ObservedTopic(msgspec.Struct, frozen=True):
 
 
 class ObservedCluster(msgspec.Struct, frozen=True):
-    """The cluster's id and the topics with our prefix, by name without it."""
+    """The cluster's id, the topics with our prefix by name without it, and how many brokers there are."""
 
     cluster_id: str
     topics: dict[str, ObservedTopic]
+    brokers: int = 1
 
 
 class Admin:
     """An admin client that waits for answers and retries what is worth it.
 
-    Every method raises `LogError` when no answer came within 15 s or the brokers refused.
+    Every method raises `LogError` when no answer came within 10 s or the brokers refused.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Connect lazily with librdkafka `properties`."""
         self._troubles = Troubles()
+        self._bootstrap = properties.get("bootstrap.servers", "")
         settings = client_settings.admin(properties)
         self.client = AdminClient(self._troubles.attached(settings))  # type: ignore[arg-type]
 
@@ -82,10 +84,12 @@ class Admin:
         """Describe the cluster and all topics whose names begin with `prefix`. Needs DESCRIBE only."""
         metadata = self._insist("list_topics", lambda: self.client.list_topics(timeout=_CALL_S))
         names = sorted(name for name in metadata.topics if name.startswith(prefix))
-        described = self._ask("describe_cluster", lambda: self.client.describe_cluster(request_timeout=_CALL_S))
+        described = self._ask(
+            "describe_cluster", lambda: self.client.describe_cluster(request_timeout=_CALL_S)
+        )
         topics = self._topics(names) if names else {}
         bare = {name.removeprefix(prefix): topic for name, topic in topics.items()}
-        return ObservedCluster(described.cluster_id, bare)
+        return ObservedCluster(described.cluster_id, bare, len(metadata.brokers))
 
     def _topics(self, names: list[str]) -> dict[str, ObservedTopic]:
         described = self._all(
@@ -135,27 +139,36 @@ class Admin:
             except (KafkaException, TimeoutError) as raised:
                 error = error_of(raised)
                 if deadline.passed or (error is not None and not _worth_retrying(error)):
-                    text = describe(error) if error is not None else "no answer"
-                    raise LogError(f"{name}: {text}{self._troubles.why()}") from raised
+                    raise LogError(self._text(name, error)) from raised
                 self.client.poll(_PAUSE_S)
+
+    def _text(self, name: str, error: KafkaError | None) -> str:
+        if error is None or error.code() in _NO_ANSWER:
+            return (
+                f"no broker answered at {self._bootstrap} within {ANSWER_S:.0f} s. Start one with 'scheduler dev', "
+                f"or set KAFKA_BOOTSTRAP_SERVERS{self._troubles.why()}"
+            )
+        return f"{name}: {describe(error)}"
 
 
 def _worth_retrying(error: KafkaError) -> bool:
     return error.retriable() or error.code() in _PASSING
 
 
-_PASSING: Final = frozenset((
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.NOT_CONTROLLER,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,  # just created, and this broker has not heard yet
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._WAIT_COORD,
-))
+_NO_ANSWER: Final = frozenset((KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN))
+
+_PASSING: Final = frozenset(
+    (
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # just created, and this broker has not heard yet
+        *_NO_ANSWER,
+        KafkaError._WAIT_COORD,
+    )
+)
 """Admin answers carry no flags worth relying on; these pass by themselves."""

@@ -13,8 +13,10 @@ from scheduler.kafka.deadline import Deadline
 from scheduler.kafka.errors import describe, error_of
 from scheduler.kafka.first_meta import write_first_metas
 from scheduler.kafka.layout import LEASES, SHARED, Layout, Topic
-from scheduler.kafka.verify import Difference, LayoutError, compare
+from scheduler.kafka.verify import Difference, LayoutError, compare, layout_of
 
+INBOXES: Final = 64
+_COPIES: Final = 3
 _CREATE_S: Final = 30.0
 
 
@@ -36,6 +38,27 @@ class Applied(msgspec.Struct, frozen=True):
 
     created: tuple[str, ...]
     first_metas: tuple[int, ...]
+
+
+def wanted_layout(
+    cluster: ObservedCluster,
+    *,
+    prefix: str,
+    shards: int | None = None,
+    leases: Mapping[str, int] | None = None,
+    replication_factor: int | None = None,
+) -> Layout:
+    """Complete what an operator gave by what exists, and that by defaults: 64 inboxes in one pool, 3 copies.
+
+    Raises `ValueError` if there are no topics yet and no shard count was given.
+    """
+    exists = any(name in cluster.topics for name in SHARED)
+    if not exists and shards is None:
+        raise ValueError(f"no topics with the prefix '{prefix}' yet: give --shards, for example --shards 8")
+    before = layout_of(cluster, prefix=prefix) if exists else None
+    pools = {**(before.leases if before else {}), **(leases or {})} or {"default": INBOXES}
+    copies = replication_factor or (before.replication_factor if before else min(_COPIES, cluster.brokers))
+    return Layout(shards or (before.shards if before else 0), pools, copies, prefix)
 
 
 def plan(layout: Layout, cluster: ObservedCluster) -> Plan:
@@ -78,7 +101,9 @@ def _create(admin: Admin, layout: Layout, topics: tuple[Topic, ...]) -> None:
     if not topics:
         return
     asked = [
-        NewTopic(layout.prefix + topic.name, topic.partitions, layout.replication_factor, config=topic.configs)
+        NewTopic(
+            layout.prefix + topic.name, topic.partitions, layout.replication_factor, config=topic.configs
+        )
         for topic in topics
     ]
     answers = admin.client.create_topics(asked, operation_timeout=_CREATE_S, request_timeout=_CREATE_S)
@@ -87,7 +112,9 @@ def _create(admin: Admin, layout: Layout, topics: tuple[Topic, ...]) -> None:
             answer.result(_CREATE_S + 1)
         except KafkaException as raised:
             error = error_of(raised)
-            if error is None or error.code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another one applies too: fine
+            if (
+                error is None or error.code() != KafkaError.TOPIC_ALREADY_EXISTS
+            ):  # another one applies too: fine
                 text = describe(error) if error is not None else str(raised)
                 raise LogError(f"creating {name}: {text}") from raised
 

@@ -143,7 +143,9 @@ class KafkaChangelog:
         elif code in REFUSED_ACCESS or code in MISCONFIGURED:
             self._failure = LogError(f"changelog: {describe(error)}")
         else:
-            LOG.info("changelog: %s", describe(error))  # transport and the like: the client mends it by itself
+            LOG.info(
+                "changelog: %s", describe(error)
+            )  # transport and the like: the client mends it by itself
 
     def _end_reached(self, restore: _Restore, offset: int, done: list[_Restore]) -> None:
         restore.next = max(restore.next, offset)

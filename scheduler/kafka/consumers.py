@@ -50,7 +50,9 @@ class Reader:
     if it did not.
     """
 
-    def __init__(self, consumer: Consumer, inputs: Mapping[str, Input], names: Names, *, by_hand: bool) -> None:
+    def __init__(
+        self, consumer: Consumer, inputs: Mapping[str, Input], names: Names, *, by_hand: bool
+    ) -> None:
         """Read `inputs` (by topic without prefix). `by_hand`: partitions are assigned here, not by a group."""
         self.consumer = consumer
         self._names = names

@@ -11,43 +11,51 @@ from confluent_kafka import KafkaError, KafkaException
 
 FATAL_EVENT: Final = KafkaError._FATAL
 PARTITION_END: Final = KafkaError._PARTITION_EOF
-POSITION_LOST: Final = frozenset((
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError._LOG_TRUNCATION,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-))
-REFUSED_ACCESS: Final = frozenset((
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError._AUTHENTICATION,
-))
+POSITION_LOST: Final = frozenset(
+    (
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError._LOG_TRUNCATION,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+    )
+)
+REFUSED_ACCESS: Final = frozenset(
+    (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError._AUTHENTICATION,
+    )
+)
 """Waiting does not help: an operator has to give rights or a password."""
 
-MISCONFIGURED: Final = frozenset((
-    KafkaError.INVALID_SESSION_TIMEOUT,
-    KafkaError.INCONSISTENT_GROUP_PROTOCOL,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-))
+MISCONFIGURED: Final = frozenset(
+    (
+        KafkaError.INVALID_SESSION_TIMEOUT,
+        KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    )
+)
 """Nor here: group settings that the broker refuses, topics that nobody created."""
 
-REFUSED_RECORD: Final = frozenset((
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
-    KafkaError.INVALID_RECORD,
-    KafkaError.INVALID_MSG,
-    KafkaError.INVALID_TIMESTAMP,
-    KafkaError.POLICY_VIOLATION,
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._INVALID_ARG,
-))
+REFUSED_RECORD: Final = frozenset(
+    (
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._INVALID_ARG,
+    )
+)
 """The record itself is at fault, or where it goes; sending it again would end the same way."""
 
 
@@ -75,7 +83,11 @@ def error_of(raised: BaseException) -> KafkaError | None:
     `flush` of a fenced producer may raise `SystemError` with the real `KafkaException` as its cause.
     """
     for candidate in (raised, raised.__cause__, raised.__context__):
-        if isinstance(candidate, KafkaException) and candidate.args and isinstance(candidate.args[0], KafkaError):
+        if (
+            isinstance(candidate, KafkaException)
+            and candidate.args
+            and isinstance(candidate.args[0], KafkaError)
+        ):
             return candidate.args[0]
     return None
 

@@ -46,7 +46,9 @@ def write_first_metas(properties: Mapping[str, str], layout: Layout, cluster: Ob
     return shards
 
 
-def _first_metas(layout: Layout, cluster: ObservedCluster, admin: Admin, shards: list[int]) -> dict[int, Meta]:
+def _first_metas(
+    layout: Layout, cluster: ObservedCluster, admin: Admin, shards: list[int]
+) -> dict[int, Meta]:
     topic_ids = {name: cluster.topics[name].topic_id for name in SHARED}
     inputs = {layout.prefix + name: name for name in TOPIC_OF.values()}
     asked = [TopicPartition(full, shard) for full in inputs for shard in shards]
@@ -54,7 +56,8 @@ def _first_metas(layout: Layout, cluster: ObservedCluster, admin: Admin, shards:
     for at in admin.earliest(asked):
         positions[at.partition][inputs[at.topic]] = at.offset
     return {
-        shard: Meta(LAYOUT, cluster.cluster_id, layout.shards, topic_ids, positions[shard]) for shard in shards
+        shard: Meta(LAYOUT, cluster.cluster_id, layout.shards, topic_ids, positions[shard])
+        for shard in shards
     }
 
 

@@ -1,5 +1,6 @@
 """Every topic of an installation, as data: names, partition counts, settings and why they are so."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,6 +30,9 @@ SUBMIT_BYTES: Final = 1_048_588
 
 DLQ_PARTITIONS: Final = 8
 
+_POOL: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,100}")
+
 
 class Topic(msgspec.Struct, frozen=True):
     """One topic; `name` without prefix. `counted`: another partition count would break the system."""
@@ -41,12 +45,32 @@ class Topic(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What an installation is made from. `shards` can't be changed later; `leases` is partitions by pool."""
+    """What an installation is made from. `shards` can't be changed later; `leases` is partitions by pool.
+
+    Raises `ValueError` for names that Kafka would not take and for counts below one.
+    """
 
     shards: int
     leases: Mapping[str, int]
     replication_factor: int = 1
     prefix: str = DEFAULT_PREFIX
+
+    def __post_init__(self) -> None:
+        """Check names and counts."""
+        for what, count in (("shards", self.shards), ("replication factor", self.replication_factor)):
+            if count < 1:
+                raise ValueError(f"{what} must be at least 1, got {count}")
+        for pool, count in self.leases.items():
+            if count < 1:
+                raise ValueError(f"pool '{pool}' needs at least 1 partition, got {count}")
+            if not _POOL.fullmatch(pool):
+                raise ValueError(
+                    f"pool '{pool}' may have letters, digits, '.', '_' and '-', 1 to 100 of them"
+                )
+        if not _PREFIX.fullmatch(self.prefix):
+            raise ValueError(
+                f"prefix '{self.prefix}' may have letters, digits, '.', '_' and '-', at most 100"
+            )
 
     def topics(self) -> tuple[Topic, ...]:
         """Return every topic, the shared ones first."""
@@ -70,7 +94,13 @@ class Layout(msgspec.Struct, frozen=True):
         return self._made(LEASES + pool, count, _SHORT_LIVED, needed_bytes=WHOLE_JOB_BYTES)
 
     def _made(
-        self, name: str, partitions: int, configs: dict[str, str], *, counted: bool = False, needed_bytes: int = 0
+        self,
+        name: str,
+        partitions: int,
+        configs: dict[str, str],
+        *,
+        counted: bool = False,
+        needed_bytes: int = 0,
     ) -> Topic:
         size = SUBMIT_BYTES if name.startswith("submit.") else WHOLE_JOB_BYTES
         complete = {

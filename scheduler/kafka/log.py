@@ -118,7 +118,9 @@ class KafkaLog:
         for n, reader in enumerate(self._readers):
             behind = len(self._readers) - 1 - n
             wanted = left - behind * share.records
-            size_wanted = max(size_left - behind * share.size_bytes, 1)  # never nothing: sizes may be overshot
+            size_wanted = max(
+                size_left - behind * share.size_bytes, 1
+            )  # never nothing: sizes may be overshot
             if wanted <= 0:
                 continue
             taken, size = reader.take(wanted, size_wanted, polled)
@@ -191,7 +193,9 @@ class KafkaLog:
         The offsets carry the fence: the broker checks the membership only when it gets some. The client drops
         logical and invalid ones without a word, and the transaction then commits unfenced; hence the assertions.
         """
-        assert any(source is Input.REPORTS for _, source in offsets), "no transaction without the driver's offset"
+        assert any(source is Input.REPORTS for _, source in offsets), (
+            "no transaction without the driver's offset"
+        )
         assert all(offset >= 0 for offset in offsets.values()), offsets
         partitions = [
             TopicPartition(self._names.full(TOPIC_OF[source]), shard, offset)

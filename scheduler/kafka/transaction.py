@@ -240,7 +240,9 @@ class TransactionalProducer:
     def _translated(self, name: str, raised: BaseException, otherwise: type[LogError]) -> LogError:
         error = error_of(raised)
         if error is None:
-            return Fenced(f"{name}: {raised}")  # SystemError without a cause: the client object is beyond repair
+            return Fenced(
+                f"{name}: {raised}"
+            )  # SystemError without a cause: the client object is beyond repair
         text = f"{name}: {describe(error)}"
         verdict = judge(error)
         if verdict is Verdict.UNUSABLE:

@@ -1,6 +1,8 @@
 """What the client says on the side: its log lines and its errors that belong to no call."""
 
 import logging
+import re
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -11,7 +13,32 @@ from scheduler.kafka.client_settings import Properties
 from scheduler.kafka.errors import describe
 
 LOG: Final = logging.getLogger("scheduler.kafka")
+LOG.addHandler(logging.NullHandler())  # silent unless the program sets logging up
 _CLIENT_LOG: Final = logging.getLogger("scheduler.kafka.client")
+_REPEAT_S: Final = 30.0
+_NUMBERS: Final = re.compile(r"\d+")
+
+
+class _OncePerWhile(logging.Filter):
+    """Lets each kind of line through once in 30 s: six consumers tell of a broker that is away ten times a second.
+
+    Lines that differ only in numbers are of one kind.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind, now_s = _NUMBERS.sub("", record.getMessage()), time.monotonic()
+        if now_s < self._next_s.get(kind, 0.0):
+            return False
+        self._next_s = {other: until_s for other, until_s in self._next_s.items() if until_s > now_s}
+        self._next_s[kind] = now_s + _REPEAT_S
+        return True
+
+
+_CLIENT_LOG.addFilter(_OncePerWhile())
 
 
 class Troubles:

@@ -44,7 +44,9 @@ def layout_of(
     """
     counts = Counter(cluster.topics[name].partitions for name in SHARED if name in cluster.topics)
     if not counts:
-        missing = Difference(prefix + "*", "topics", "created by 'scheduler topics apply'", "missing", fatal=True)
+        missing = Difference(
+            prefix + "*", "topics", "created by 'scheduler topics apply'", "missing", fatal=True
+        )
         raise LayoutError([missing])
     leases = {
         name.removeprefix(LEASES): topic.partitions
@@ -66,7 +68,9 @@ def compare(layout: Layout, cluster: ObservedCluster) -> list[Difference]:
         else:
             found += _topic_differences(full, topic, observed, layout)
     if not layout.leases:
-        found.append(Difference(layout.prefix + LEASES + "*", "topic", "one for each pool", "missing", fatal=True))
+        found.append(
+            Difference(layout.prefix + LEASES + "*", "topic", "one for each pool", "missing", fatal=True)
+        )
     return found
 
 
@@ -83,9 +87,7 @@ _RETENTIONS: Final = ("retention.ms", "retention.bytes", "delete.retention.ms")
 _FOREVER: Final = -1
 
 
-def _topic_differences(
-    full: str, topic: Topic, observed: ObservedTopic, layout: Layout
-) -> list[Difference]:
+def _topic_differences(full: str, topic: Topic, observed: ObservedTopic, layout: Layout) -> list[Difference]:
     found = []
     if observed.partitions != topic.partitions:
         wanted, is_now = str(topic.partitions), str(observed.partitions)
@@ -113,7 +115,10 @@ def _retention(full: str, name: str, topic: Topic, observed: ObservedTopic) -> D
 
 
 def _size(full: str, topic: Topic, observed: ObservedTopic) -> list[Difference]:
-    wanted, found = int(topic.configs["max.message.bytes"]), int(observed.configs.get("max.message.bytes", "0"))
+    wanted, found = (
+        int(topic.configs["max.message.bytes"]),
+        int(observed.configs.get("max.message.bytes", "0")),
+    )
     if found >= wanted:
         return []
     return [Difference(full, "max.message.bytes", str(wanted), str(found), fatal=found < topic.needed_bytes)]

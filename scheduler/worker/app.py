@@ -165,8 +165,12 @@ class App:
 
     def _refuse_double(self, handler: Handler) -> None:
         known = self._jobs.get(handler.type)
-        if known is not None and _place(known.fn) != _place(handler.fn):  # the same place: its module was reloaded
-            raise InvalidJob(f"{handler.name}: {handler.type} is taken by {_place(known.fn)}: give one of them a name=")
+        if known is not None and _place(known.fn) != _place(
+            handler.fn
+        ):  # the same place: its module was reloaded
+            raise InvalidJob(
+                f"{handler.name}: {handler.type} is taken by {_place(known.fn)}: give one of them a name="
+            )
 
 
 @contextmanager

@@ -112,7 +112,9 @@ class Arguments:
         """Refuse a value that the worker would not get back as what the annotation says."""
         parameter = self._parameters[name]
         try:
-            problem = _plain_problem(parameter.annotation, value) or self._round_trip_problem(parameter, value)
+            problem = _plain_problem(parameter.annotation, value) or self._round_trip_problem(
+                parameter, value
+            )
         except UNSENDABLE as error:
             problem = f"can't be sent as JSON: {error}"
         if problem is not None:
@@ -147,7 +149,9 @@ class Arguments:
     def _decoded(self, name: str, raw: msgspec.Raw) -> Any:
         parameter = self._parameters.get(name)
         if parameter is None:
-            shown = repr(name) if name.isidentifier() and len(name) <= _NAME_SHOWN_CHARS else "of another name"
+            shown = (
+                repr(name) if name.isidentifier() and len(name) <= _NAME_SHOWN_CHARS else "of another name"
+            )
             raise TypeError(f"{self.name}: the payload has an argument {shown}, the handler does not")
         try:
             return parameter.decoder.decode(raw)
@@ -168,10 +172,14 @@ class Arguments:
 
     def _raw_call(self, payload: bytes, content_type: str) -> Call:
         if len(self._order) != 1:
-            raise Fail(f"{self.name}: content type {content_type} needs a handler with exactly one argument, bytes")
+            raise Fail(
+                f"{self.name}: content type {content_type} needs a handler with exactly one argument, bytes"
+            )
         parameter = self._parameters[self._order[0]]
         if parameter.annotation not in {bytes, Any}:
-            raise Fail(f"{self.name}: content type {content_type} needs argument {parameter.name!r} to be bytes")
+            raise Fail(
+                f"{self.name}: content type {content_type} needs argument {parameter.name!r} to be bytes"
+            )
         return Call((), {parameter.name: payload}) if not parameter.positional_only else Call((payload,), {})
 
 
@@ -184,7 +192,9 @@ def _hints(name: str, fn: Callable[..., Any]) -> dict[str, Any]:
     annotations = {key: of for key, of in inner.__annotations__.items() if key != "return"}
     known = {"Context": Context, **inner.__globals__}  # Context may be imported for type checkers only
     try:
-        return typing.get_type_hints(types.SimpleNamespace(__annotations__=annotations), known, include_extras=True)
+        return typing.get_type_hints(
+            types.SimpleNamespace(__annotations__=annotations), known, include_extras=True
+        )
     except NameError as error:
         raise InvalidJob(
             f"{name}: {error}, which an annotation mentions: define or import it at module level, "

@@ -6,10 +6,10 @@ EXECUTOR is `process`, `asyncio`, `thread`, or `auto`: `asyncio` if every job is
 Standard output goes to standard error: the parent may need the former for itself.
 """
 
-import os
 import sys
 import traceback
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from scheduler.worker import joblogs
@@ -74,14 +74,14 @@ def main() -> NoReturn:
     fd, target, wanted, slots = sys.argv[1:5]
     upstream = Upstream(int(fd))
     upstream.listen()
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     joblogs.configure()
     try:
         serve(upstream, target, wanted, int(slots))
     except NoAppError as error:
         upstream.send(Broken(str(error)))
         sys.exit(1)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a module may raise anything at import, SystemExit too
         upstream.send(Broken("".join(traceback.format_exception(error)).rstrip()))
         sys.exit(1)
     sys.exit(0)

@@ -157,7 +157,9 @@ class Context:
     def nominal_time(self) -> datetime:
         """The instant the job was meant for: its schedule's, or its `run_at`. `LookupError` if it has none."""
         if not self._info.nominal_at_ms:
-            raise LookupError(f"{self.type} has no nominal time: it was submitted without run_at, delay or schedule")
+            raise LookupError(
+                f"{self.type} has no nominal time: it was submitted without run_at, delay or schedule"
+            )
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self._info.nominal_at_ms)
 
     def get(self, kind: builtins.type[T]) -> T:

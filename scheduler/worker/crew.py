@@ -76,8 +76,8 @@ class Crew:
         self._table = table
         self._children: list[Child] = []
         self._of_run: dict[int, Child] = {}
-        self._waiting: deque[StartRun] = deque()
-        self._alone: dict[int, StartRun] = {}
+        self._pending: dict[int, StartRun] = {}  # no child has got them yet
+        self._waiting: deque[int] = deque()  # for any child
         self._woken: set[Child] = set()
         self._events: list[CrewEvent] = []
         self._rows = list(range(1, 4 * config.slots + 64))
@@ -115,25 +115,24 @@ class Crew:
 
     def start(self, run: StartRun, now_ms: int) -> None:
         """Hand a run to a child; it waits while there is none for it."""
+        self._pending[run.run] = run
         if self._needs_own_child(run):
             child = self._spawn()
             child.only_run = run.run
-            self._alone[run.run] = run
             self._of_run[run.run] = child
         else:
-            self._waiting.append(run)
+            self._waiting.append(run.run)
             self._hand_out(now_ms)
 
     def kill(self, run: int) -> None:
         """Kill what runs it. `Gone` follows, also for a run that never began or has just ended."""
-        waiting = next((start for start in self._waiting if start.run == run), None)
-        if waiting is not None:
-            self._waiting.remove(waiting)
         child = self._of_run.get(run)
-        if child is None:
-            self._events.append(Gone((run,), "it had not begun"))
-        else:
+        if child is not None:
             child.kill()
+            return
+        if self._pending.pop(run, None) is not None:
+            self._waiting.remove(run)
+        self._events.append(Gone((run,), "nothing runs it"))
 
     def stop(self, run: int, reason: StopReason, until_ms: int) -> None:
         """Ask a handler to leave."""
@@ -143,6 +142,10 @@ class Crew:
 
     def guard(self, extended: GuardRun) -> None:
         """Move a run's deadline."""
+        pending = self._pending.get(extended.run)
+        if pending is not None:
+            self._pending[extended.run] = msgspec.structs.replace(pending, deadline_ms=extended.deadline_ms)
+            return
         child = self._of_run.get(extended.run)
         if child is not None and extended.run in child.deadlines:
             child.set_deadline(extended.run, extended.deadline_ms)
@@ -175,10 +178,15 @@ class Crew:
             if child in woken or child.needs_polling:
                 self._attend(child, now_ms)
             elif child.exit_by_ms is not None and now_ms >= child.exit_by_ms:
+                child.exit_by_ms = NEVER
                 child.kill()
         self._restart(now_ms)
         self._hand_out(now_ms)
         self._watch_memory(now_ms)
+        return self.take()
+
+    def take(self) -> list[CrewEvent]:
+        """Return what happened to runs since the last call, without seeing to the children."""
         events, self._events = self._events, []
         return events
 
@@ -214,9 +222,7 @@ class Crew:
             child.replaces.retire(now_ms)
             child.replaces = None
         if child.only_run is not None and child.stage is Stage.SERVING:
-            start = self._alone.pop(child.only_run, None)
-            if start is not None:
-                self._begin(child, start, now_ms)
+            self._begin(child, child.only_run, now_ms)
 
     def _finished(self, child: Child, run: int, now_ms: int) -> None:
         child.forget(run)
@@ -227,10 +233,13 @@ class Crew:
     def _bury(self, child: Child, ended: str, now_ms: int) -> None:
         self._children.remove(child)
         self._rows.append(child.row)
+        for heir in self._children:
+            if heir.replaces is child:
+                heir.replaces = None
         runs = {run for run, theirs in self._of_run.items() if theirs is child}
         for run in runs:
             del self._of_run[run]
-            self._alone.pop(run, None)
+            self._pending.pop(run, None)
         if runs:
             self._events.append(Gone(tuple(sorted(runs)), ended))
         served = child.begun > 0 or child.exit_by_ms is not None
@@ -293,7 +302,8 @@ class Crew:
         free = [c for c in self._children if self._serves_all(c) and len(c.deadlines) < self._room(c)]
         return max(free, key=lambda child: child.last_begun_ms, default=None)
 
-    def _begin(self, child: Child, start: StartRun, now_ms: int) -> None:
+    def _begin(self, child: Child, run: int, now_ms: int) -> None:
+        start = self._pending.pop(run)
         lease = start.lease
         self._of_run[start.run] = child
         child.bound_bytes = self._type(start).memory_bytes

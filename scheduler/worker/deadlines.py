@@ -13,6 +13,7 @@ acts only if both readings of the group agree (pids come round far slower than t
 import mmap
 import os
 import tempfile
+from pathlib import Path
 from collections.abc import Iterator
 from typing import Final, Self
 
@@ -85,5 +86,5 @@ def _shared_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("jobs-deadlines", 0)
     fd, path = tempfile.mkstemp(prefix="jobs-deadlines-")
-    os.unlink(path)
+    Path(path).unlink()
     return fd

@@ -4,7 +4,7 @@ It kills the process group of a child whose deadline has passed, though the work
 or swapped out, and every group when the parent is gone. (An alarm inside the child would kill a healthy one
 that holds the interpreter lock, and a parent-death signal would spare grandchildren.)
 
-    python -m scheduler.worker.guard TABLE_FD PARENT_FD
+    python -m scheduler.worker.guard PARENT_FD TABLE_FD
 
 The parent holds the other end of PARENT_FD, and no other process does; its end of file says that the parent
 is gone. One byte is written there once the guard watches.
@@ -59,7 +59,7 @@ def _kill_overdue(table: DeadlineTable) -> int:
 
 def main() -> None:
     """Watch as the command line says."""
-    table, parent = DeadlineTable(int(sys.argv[1])), int(sys.argv[2])
+    parent, table = int(sys.argv[1]), DeadlineTable(int(sys.argv[2]))
     os.write(parent, READY)
     watch(table, parent)
 

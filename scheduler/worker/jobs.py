@@ -15,10 +15,13 @@ from scheduler.worker.arguments import Arguments
 from scheduler.worker.context import Context
 from scheduler.worker.definition import JobDefinition, Kind, Requirements
 from scheduler.worker.detached import detached_context
-from scheduler.worker.outcomes import Outcome
+from scheduler.worker.outcomes import Cancel, Fail, Outcome, Retry, Snooze
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Asked = Retry | Snooze | Fail | Cancel
+"""The outcomes one by one: from a union of classes type checkers subtract these exactly, not subclasses of a root."""
 
 
 class Handler:
@@ -119,13 +122,13 @@ class Decorator(Protocol):
     """What `app.job(...)` returns. The order decides: async before sync, with a context before without."""
 
     @overload
-    def __call__(self, fn: Callable[Concatenate[Context, P], Awaitable[R | Outcome]], /) -> Job[P, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Context, P], Awaitable[R | Asked]], /) -> Job[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[P, Awaitable[R | Outcome]], /) -> Job[P, R]: ...
+    def __call__(self, fn: Callable[P, Awaitable[R | Asked]], /) -> Job[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[Concatenate[Context, P], R | Outcome], /) -> Job[P, R]: ...
+    def __call__(self, fn: Callable[Concatenate[Context, P], R | Asked], /) -> Job[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[P, R | Outcome], /) -> Job[P, R]: ...
+    def __call__(self, fn: Callable[P, R | Asked], /) -> Job[P, R]: ...
 
 
 def _finished(awaitable: Any) -> Any:

@@ -42,7 +42,11 @@ class Resources:
         if found:
             return f"{found} lifespans yielded a {kind.__qualname__}: give each its own type"
         there = ", ".join(sorted(type(value).__qualname__ for value in self._values)) or "nothing"
-        skipped = f"; async lifespans are not open for sync jobs: {', '.join(self._left_out)}" if self._left_out else ""
+        skipped = (
+            f"; async lifespans are not open for sync jobs: {', '.join(self._left_out)}"
+            if self._left_out
+            else ""
+        )
         return f"no lifespan yielded a {kind.__qualname__}; there is {there}{skipped}"
 
 

@@ -26,12 +26,14 @@ def spawn(module: str, *arguments: str, inherit: tuple[int, ...]) -> subprocess.
     )
 
 
-def spawn_connected(module: str, *arguments: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def spawn_connected(
+    module: str, *arguments: str, inherit: tuple[int, ...] = ()
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a process as `spawn` does, with one end of a socket pair as its first argument; return ours."""
     ours, theirs = socket.socketpair()
     with theirs:
-        process = spawn(module, str(theirs.fileno()), *arguments, inherit=(theirs.fileno(),))
-    return process, ours
+        fd = theirs.fileno()
+        return spawn(module, str(fd), *arguments, inherit=(fd, *inherit)), ours
 
 
 def exit_fd(pid: int) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 
 from scheduler.codec import catalogue, framing, schemas
+from scheduler.codec.source import SourceWriter, kind_of
 from scheduler.core import keys
 from scheduler.core.inputs import Meta
 from scheduler.core.job import Attempt, End, Ending, ErrorInfo, Event, Grant, History, JobState, Phase
@@ -137,32 +138,34 @@ def datum_of(name: str, body: bytes) -> Any:
     return fastavro.schemaless_reader(io.BytesIO(body), schemas.load(name).definition, None)
 
 
-def sized_body(schema: Any, datum: Any, types: dict[str, Any]) -> bytes:
+def sized_body(name: str, datum: Any) -> bytes:
     """Return a datum in Avro, every array and map in blocks of one item with a negative count and a size."""
-    if isinstance(schema, str):
-        schema = types.get(schema, schema)
-    if isinstance(schema, list):
-        index = 0 if datum is None else 1
-        return _number(index) + (b"" if datum is None else sized_body(schema[1], datum, types))
-    kind = schema["type"] if isinstance(schema, dict) else schema
+    definition = schemas.load(name).definition
+    return _sized(definition, datum, SourceWriter(definition))
+
+
+def _sized(schema: Any, datum: Any, writer: SourceWriter) -> bytes:
+    schema = writer.resolve(schema)
+    kind = kind_of(schema)
+    if kind == "union":
+        return _written("long", 0) if datum is None else _written("long", 1) + _sized(schema[1], datum, writer)
     if kind == "record":
-        types[schema["name"]] = schema
-        return b"".join(sized_body(field["type"], datum[field["name"]], types) for field in schema["fields"])
-    if kind in ("array", "map"):
-        items = (
-            [sized_body(schema["items"], item, types) for item in datum]
-            if kind == "array"
-            else [sized_body("string", key, types) + sized_body(schema["values"], value, types) for key, value in datum.items()]
-        )
-        return b"".join(_number(-1) + _number(len(item)) + item for item in items) + _number(0)
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, {**schema, "name": "X"} if isinstance(schema, dict) else schema, datum)
-    return out.getvalue()
+        return b"".join(_sized(field["type"], datum[field["name"]], writer) for field in schema["fields"])
+    if kind == "array":
+        return _blocks([_sized(schema["items"], item, writer) for item in datum])
+    if kind == "map":
+        return _blocks([_written("string", key) + _sized(schema["values"], datum[key], writer) for key in datum])
+    return _written(schema, datum)
 
 
-def _number(value: int) -> bytes:
+def _blocks(items: list[bytes]) -> bytes:
+    parts = [_written("long", -1) + _written("long", len(item)) + item for item in items]
+    return b"".join(parts) + _written("long", 0)
+
+
+def _written(schema: Any, datum: Any) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, "long", value)
+    fastavro.schemaless_writer(out, schema, datum)
     return out.getvalue()
 
 
@@ -171,7 +174,7 @@ def framed(name: str) -> bytes:
     schema = name.partition(".")[0]
     if name == SIZED:
         datum = datum_of(schema, framed("JobV1.full")[framing.HEADER_BYTES :])
-        return framing.header(schema) + sized_body(schemas.load(schema).definition, datum, {})
+        return framing.header(schema) + sized_body(schema, datum)
     record = EXAMPLES[name]
     codec = next(entry.codec for entry in catalogue.entries() if entry.codec.name == schema)
     return codec.encode(record)

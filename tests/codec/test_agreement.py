@@ -2,24 +2,21 @@
 
 import io
 import math
+import random
 from typing import Any
 
 import fastavro
-import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from scheduler.codec import catalogue, framing, schemas
 from scheduler.codec.errors import Refused
 from scheduler.codec.record import RecordCodec
 from scheduler.codec.source import SourceWriter, defaults_of, kind_of
+from tests.codec.drawing import draw_record
 from tests.codec.golden import datum_of, sized_body
-from tests.codec.strategies import records
 
 CODECS = {entry.codec.name: entry.codec for entry in catalogue.entries()}
 every_codec = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-thorough = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def datum(codec: RecordCodec[Any], record: Any) -> Any:
@@ -53,99 +50,99 @@ def by_fastavro(codec: RecordCodec[Any], plain: Any) -> bytes:
 
 
 @every_codec
-@thorough
-@given(data=st.data())
-def test_both_write_the_same_bytes(codec, data):
-    record = data.draw(records(codec))
-    assert codec.encode(record) == codec.header + by_fastavro(codec, datum(codec, record))
+def test_both_write_the_same_bytes_and_read_the_same_record(codec):
+    for seed in range(150):
+        record = draw_record(codec, seed)
+        plain, encoded = datum(codec, record), codec.encode(record)
+        assert encoded == codec.header + by_fastavro(codec, plain), seed
+        assert codec.decode(encoded) == record, seed
+        assert datum_of(codec.name, encoded[framing.HEADER_BYTES :]) == plain, seed
 
 
 @every_codec
-@thorough
-@given(data=st.data())
-def test_what_is_written_is_read_back(codec, data):
-    record = data.draw(records(codec))
-    encoded = codec.encode(record)
-    assert codec.decode(encoded) == normal(record)
-    assert datum_of(codec.name, encoded[framing.HEADER_BYTES :]) == datum(codec, record)
-
-
-def normal(record: Any) -> Any:
-    """An optional text that is empty is read as None."""
-    if getattr(record, "idempotency_key", None) == "":
-        return msgspec.structs.replace(record, idempotency_key=None)
-    return record
+def test_sized_blocks_are_read_as_the_same_record(codec):
+    for seed in range(60):
+        record = draw_record(codec, seed)
+        sized = codec.header + sized_body(codec.name, datum(codec, record))
+        assert codec.decode(sized) == record, seed
 
 
 @every_codec
-@thorough
-@given(data=st.data())
-def test_sized_blocks_are_read_as_the_same_record(codec, data):
-    record = data.draw(records(codec))
-    encoded = codec.encode(record)
-    read = datum_of(codec.name, encoded[framing.HEADER_BYTES :])
-    sized = codec.header + sized_body(schemas.load(codec.name).definition, read, {})
-    assert codec.decode(sized) == normal(record)
-
-
-@every_codec
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_spoilt_bytes_are_refused_or_read_as_fastavro_reads_them(codec, data):
+def test_spoilt_bytes_are_refused_or_read_as_fastavro_reads_them(codec):
     """Flips, cuts and insertions: nothing but `Refused` leaves, and nothing is read that the judge reads otherwise."""
-    encoded = bytearray(codec.encode(data.draw(records(codec))))
-    for _ in range(data.draw(st.integers(1, 3))):
-        position = data.draw(st.integers(framing.HEADER_BYTES, max(len(encoded) - 1, framing.HEADER_BYTES)))
-        action = data.draw(st.sampled_from(["flip", "cut", "insert", "remove"]))
-        if action == "flip" and position < len(encoded):
-            encoded[position] ^= data.draw(st.integers(1, 255))
-        elif action == "cut":
-            del encoded[position:]
+    draw = random.Random(1)
+    read = 0
+    for seed in range(1_500):
+        spoilt = spoil(codec.encode(draw_record(codec, seed % 40)), draw)
+        try:
+            record = codec.decode(spoilt)
+        except Refused:
+            continue
+        read += 1
+        stream = io.BytesIO(spoilt[framing.HEADER_BYTES :])
+        judged = fastavro.schemaless_reader(stream, schemas.load(codec.name).definition, None)
+        wanted = datum(codec, record)
+        assert with_nulls_of(judged, wanted) == wanted, seed
+        assert stream.read() == b"", seed
+    assert read > 20
+
+
+def spoil(encoded: bytes, draw: random.Random) -> bytes:
+    """Return a record with one to three faults behind its header."""
+    spoilt = bytearray(encoded)
+    for _ in range(draw.randint(1, 3)):
+        position = draw.randint(framing.HEADER_BYTES, max(len(spoilt) - 1, framing.HEADER_BYTES))
+        action = draw.choice(("flip", "flip", "bit", "cut", "insert", "remove"))
+        if action == "cut":
+            del spoilt[position:]
         elif action == "insert":
-            encoded[position:position] = data.draw(st.binary(min_size=1, max_size=12))
-        else:
-            del encoded[position : position + 1]
-    spoilt = bytes(encoded)
-    try:
-        record = codec.decode(spoilt)
-    except Refused:
-        return
-    stream = io.BytesIO(spoilt[framing.HEADER_BYTES :])
-    read = fastavro.schemaless_reader(stream, schemas.load(codec.name).definition, None)
-    wanted = datum(codec, record)
-    assert no_nulls_for_defaults(read, wanted) == wanted
-    assert stream.read() == b""
+            spoilt[position:position] = draw.randbytes(draw.randint(1, 12))
+        elif action == "remove":
+            del spoilt[position : position + 1]
+        elif position < len(spoilt):
+            spoilt[position] ^= draw.randint(1, 255) if action == "flip" else 1 << draw.randint(0, 7)
+    return bytes(spoilt)
 
 
-def no_nulls_for_defaults(read: Any, wanted: Any) -> Any:
-    """A record written out in full may be the default that we hold as absent."""
-    if isinstance(read, dict) and isinstance(wanted, dict):
-        return {key: None if wanted.get(key) is None else no_nulls_for_defaults(read[key], wanted[key]) for key in read}
-    return read
+def with_nulls_of(judged: Any, wanted: Any) -> Any:
+    """A part that was written out in full may equal the default, which we hold as absent."""
+    if isinstance(judged, dict) and isinstance(wanted, dict):
+        return {
+            key: None if key in wanted and wanted[key] is None else with_nulls_of(value, wanted.get(key))
+            for key, value in judged.items()
+        }
+    return judged
 
 
-@pytest.mark.parametrize("value", [0, 1, -1, 63, 64, -64, -65, 8_191, 8_192, 1 << 20, (1 << 41) - 1, 1 << 41,
-                                   (1 << 48) + 5, (1 << 63) - 1, -(1 << 63)])  # fmt: skip
+@every_codec
+def test_garbage_behind_a_good_header_is_refused(codec):
+    draw = random.Random(2)
+    for size in range(300):
+        try:
+            codec.decode(codec.header + draw.randbytes(size))
+        except Refused as refused:
+            assert refused.detail
+        # A few bytes may well be a record; what matters is that nothing else was raised.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(0, 1, -1, 63, 64, -64, -65, 8_191, 8_192, 1 << 20, (1 << 27) - 1, 1 << 27),
+        *((1 << 41) - 1, 1 << 41, (1 << 48) + 5, (1 << 62) + 9, (1 << 63) - 1, -(1 << 63)),
+    ],
+)
 def test_numbers_of_every_length(value):
-    codec = CODECS["EchoV1"]
-    if value >= 0:
-        record = codec.of("x", value)
-        assert codec.encode(record) == codec.header + by_fastavro(codec, {"owner": "x", "sequence": value})
-        assert codec.decode(codec.encode(record)) == record
-    meta = CODECS["MetaV1"]
-    record = meta.of(1, "", 8, {}, {"reports": value})
-    assert meta.decode(meta.encode(record)) == record
+    codec = CODECS["MetaV1"]
+    record = codec.of(1, "", 8, {}, {"reports": value})
+    assert codec.encode(record) == codec.header + by_fastavro(codec, datum(codec, record))
+    assert codec.decode(codec.encode(record)) == record
 
 
-def test_doubles_are_finite():
+@pytest.mark.parametrize("fraction", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_not_finite_are_refused(fraction):
     beat = CODECS["BeatV1"]
-    for fraction in (math.nan, math.inf, -math.inf):
-        body = by_fastavro(
-            beat,
-            {
-                "sender": {"worker": "", "boot_id": bytes(16), "pool": "", "inbox": 0, "release": ""},
-                "leases": [{"job_id": "a", "epoch": 1, "token": bytes(16), "fraction": fraction, "note": ""}],
-            },
-        )
-        with pytest.raises(Refused, match="/leases/fraction: not a finite number"):
-            beat.decode(beat.header + body)
+    held = {"job_id": "a", "epoch": 1, "token": bytes(16), "fraction": fraction, "note": ""}
+    sender = {"worker": "", "boot_id": bytes(16), "pool": "", "inbox": 0, "release": ""}
+    with pytest.raises(Refused, match="/leases/fraction: not a finite number"):
+        beat.decode(beat.header + by_fastavro(beat, {"sender": sender, "leases": [held]}))

@@ -55,11 +55,13 @@ def topic_of(layout, source):
 
 def produce(properties, topic, partition, keys, value=b"v", **settings):
     failures = []
-    producer = Producer({
-        "bootstrap.servers": properties["bootstrap.servers"],
-        "on_delivery": lambda error, _: failures.append(error) if error is not None else None,
-        **{name.replace("_", "."): setting for name, setting in settings.items()},
-    })
+    producer = Producer(
+        {
+            "bootstrap.servers": properties["bootstrap.servers"],
+            "on_delivery": lambda error, _: failures.append(error) if error is not None else None,
+            **{name.replace("_", "."): setting for name, setting in settings.items()},
+        }
+    )
     for key in keys:
         producer.produce(topic, value, key, partition)
     assert producer.flush(10) == 0

@@ -102,7 +102,10 @@ def delete_before(properties, topic, offset):
 def test_it_crosses_compacted_holes(log_of, properties):
     """The cleaner leaves holes in every closed segment; the records around them come in order."""
     topic, reader = log_of(
-        cleanup_policy="compact", internal_segment_bytes="16384", min_cleanable_dirty_ratio="0", segment_ms="100"
+        cleanup_policy="compact",
+        internal_segment_bytes="16384",
+        min_cleanable_dirty_ratio="0",
+        segment_ms="100",
     )
     keys = [b"k%d" % (n % 3) for n in range(2_000)]
     produce(properties, topic, 0, keys, b"x" * 100, batch_num_messages=50)
@@ -121,7 +124,7 @@ def test_it_crosses_compacted_holes(log_of, properties):
 
 def test_an_open_transaction_holds_it_back_until_its_owner_is_fenced(properties, installed, open_log):
     """The owner dies with a transaction open; the heir ends it by its id and restores to the end."""
-    dead = Producer({**{"bootstrap.servers": properties["bootstrap.servers"]}, "transactional.id": "dead-owner"})
+    dead = Producer({"bootstrap.servers": properties["bootstrap.servers"], "transactional.id": "dead-owner"})
     dead.init_transactions(10)
     dead.begin_transaction()
     dead.produce(installed.prefix + "changelog", b"v", b"lost", 0)

@@ -168,7 +168,9 @@ def test_a_refusal_by_the_broker_names_the_foreign_record(owner, properties, ins
     """The users' own topics may be anything: too small for a record, or not there at all."""
     small = installed.prefix.rstrip("-.") + "_out"
     admin = Admin(properties)
-    admin.client.create_topics([NewTopic(small, 1, 1, config={"max.message.bytes": "1000"})])[small].result(10)
+    admin.client.create_topics([NewTopic(small, 1, 1, config={"max.message.bytes": "1000"})])[small].result(
+        10
+    )
     owner.log.begin()
     owner.log.produce([*changelog(0, b"s"), Outgoing(small, -1, b"large", os.urandom(10_000), foreign=True)])
     with pytest.raises(MustAbort) as refused:

@@ -1,0 +1,112 @@
+"""`scheduler worker MODULE:APP`: run one worker. The composition root of its parts."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler.cli import exits
+
+if TYPE_CHECKING:
+    from scheduler.cli.connection import Connection
+    from scheduler.worker.parent import ParentConfig
+
+RESERVABLE = "interactive"
+BOOT_ID_BYTES = 16
+SLOTS_MAX = 1_024
+
+
+@click.command()
+@click.argument("target", metavar="MODULE:APP")
+@click.option("--slots", type=click.IntRange(1, SLOTS_MAX), default=8, show_default=True, help="Jobs at a time.")
+@click.option("--reserve", metavar="interactive=N", help="Keep N of the slots for interactive jobs.")
+@click.option("--pool", default="default", show_default=True, help="The pool whose queues are served.")
+@click.option(
+    "--drain-timeout", metavar="DURATION", default="25s", show_default=True, help="How long SIGTERM lets jobs finish."
+)
+@click.option("--max-jobs-per-child", type=click.IntRange(1), help="Replace a child process after so many jobs.")
+@click.option(
+    "--executor",
+    type=click.Choice(["process", "asyncio", "thread"]),
+    help="How jobs run. Default: asyncio if all jobs are async, else process.",
+)
+@click.option("--name", help="Name of this worker, for people. Default: the host name.")
+@click.option("--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics.")
+@click.pass_obj
+def worker(
+    connection: Connection,
+    target: str,
+    slots: int,
+    reserve: str | None,
+    pool: str,
+    drain_timeout: str,
+    max_jobs_per_child: int | None,
+    executor: str | None,
+    name: str | None,
+    prefix: str,
+) -> int:
+    """Run the jobs of MODULE:APP, for example: scheduler worker jobs:app
+
+    SIGTERM and Ctrl-C take no new jobs and let those that run finish for --drain-timeout; what is left then is asked
+    to leave, killed, and handed back. A second signal hurries that, a third one ends it at once.
+    """
+    from scheduler.worker.parent import ParentConfig  # noqa: PLC0415 - lazily: --help is to be quick
+
+    if ":" not in target:
+        raise click.BadParameter(f"'{target}' is not MODULE:APP, like jobs:app", param_hint="MODULE:APP")
+    config = ParentConfig(
+        target=target,
+        worker=name or socket.gethostname(),
+        boot_id=os.urandom(BOOT_ID_BYTES),
+        pool=pool,
+        slots=slots,
+        reserved=_reserved(reserve, slots),
+        executor=executor or "auto",
+        jobs_per_child=max_jobs_per_child or 0,
+        drain_ms=_duration_ms(drain_timeout),
+        release=os.environ.get("JOBS_RELEASE", ""),
+    )
+    return run(connection, config, prefix)
+
+
+def run(connection: Connection, config: ParentConfig, prefix: str) -> int:
+    """Put a worker together and run it until it is told to stop; return its exit code."""
+    import logging  # noqa: PLC0415 - lazily, as all below
+
+    from scheduler.codec.job import decode_job  # noqa: PLC0415
+    from scheduler.kafka.inbox import KafkaLink  # noqa: PLC0415
+    from scheduler.worker.clock import SystemClock  # noqa: PLC0415
+    from scheduler.worker.guarding import GuardDiedError  # noqa: PLC0415
+    from scheduler.worker.parent import Parent, WorkerError  # noqa: PLC0415
+    from scheduler.worker.ports import JoinError  # noqa: PLC0415
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    link = KafkaLink(connection.properties, prefix, config.worker)
+    parent = Parent(config, link, SystemClock(), decode_job, announce=lambda line: click.echo(line))
+    try:
+        return parent.run()
+    except JoinError as error:
+        raise exits.Unavailable(str(error)) from error
+    except (WorkerError, GuardDiedError) as error:
+        raise exits.Failed(str(error)) from error
+
+
+def _reserved(reserve: str | None, slots: int) -> int:
+    if reserve is None:
+        return 0
+    band, equals, number = reserve.partition("=")
+    if band != RESERVABLE or not equals or not number.isdecimal() or int(number) > slots:
+        raise click.BadParameter(f"'{reserve}' is not interactive=N with N up to {slots}", param_hint="--reserve")
+    return int(number)
+
+
+def _duration_ms(text: str) -> int:
+    from scheduler.client.durations import duration_ms  # noqa: PLC0415 - lazily
+
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--drain-timeout") from error

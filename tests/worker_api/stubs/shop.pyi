@@ -1,0 +1,23 @@
+"""What the example's own code base provides."""
+
+from datetime import datetime
+
+class InvalidAddress(Exception): ...
+
+class User:
+    email: str
+
+class Smtp:
+    def send(self, to: str, subject: str, body: str) -> str: ...
+
+class Warehouse:
+    def ready(self, time: datetime) -> bool: ...
+
+smtp: Smtp
+warehouse: Warehouse
+users: list[User]
+
+def probe(video_id: str) -> list[str]: ...
+def encode(segment: str, fence: int) -> None: ...
+def owner(video_id: str) -> str: ...
+def build_report(time: datetime) -> None: ...
