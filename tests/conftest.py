@@ -1,5 +1,6 @@
 """What every test may ask for: a real broker, and names that no other test uses."""
 
+import contextlib
 import os
 import uuid
 from collections.abc import Iterator
@@ -14,6 +15,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.broker)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetch Kafka before the first test's clock runs; if that fails, the fixture says why."""
+    needed = any(item.get_closest_marker("broker") for item in session.items)
+    if needed and not session.config.option.collectonly and not os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+        with contextlib.suppress(devkafka.DevKafkaError):
+            devkafka.prepare(say=print)
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,11 @@ from scheduler.bench.demo_jobs import (
 )
 from scheduler.bench.judge import Expected
 from scheduler.bench.third_party import ThirdParty
+from scheduler.client.options import Priority
 from scheduler.client.request import Request
 
 TENANTS: Final = ("shop", "outlet", "billing", "partner", "internal")
+PRIORITIES: Final[tuple[Priority, ...]] = ("interactive", "default", "default", "bulk")
 BATCHES: Final = 60
 _LEAST_JOBS: Final = 200
 
@@ -69,7 +71,7 @@ def submit_all(
 
 
 def _email(chance: random.Random) -> Request[str]:
-    priority = chance.choice(("interactive", "default", "default", "bulk"))
+    priority = chance.choice(PRIORITIES)
     return send_email.options(tenant=chance.choice(TENANTS), priority=priority).request("ann@example.com")
 
 

@@ -53,7 +53,7 @@ def worker(
     SIGTERM and Ctrl-C take no new jobs and let those that run finish for --drain-timeout; what is left then is asked
     to leave, killed, and handed back. A second signal hurries that, a third one ends it at once.
     """
-    from scheduler.worker.parent import ParentConfig  # noqa: PLC0415 - lazily: --help is to be quick
+    from scheduler.worker.parent import ParentConfig
 
     if ":" not in target:
         raise click.BadParameter(f"'{target}' is not MODULE:APP, like jobs:app", param_hint="MODULE:APP")
@@ -74,18 +74,18 @@ def worker(
 
 def run(connection: Connection, config: ParentConfig, prefix: str) -> int:
     """Put a worker together and run it until it is told to stop; return its exit code."""
-    import logging  # noqa: PLC0415 - lazily, as all below
+    import logging
 
-    from scheduler.codec.job import decode_job  # noqa: PLC0415
-    from scheduler.kafka.inbox import KafkaLink  # noqa: PLC0415
-    from scheduler.worker.clock import SystemClock  # noqa: PLC0415
-    from scheduler.worker.guarding import GuardDiedError  # noqa: PLC0415
-    from scheduler.worker.parent import Parent, WorkerError  # noqa: PLC0415
-    from scheduler.worker.ports import JoinError  # noqa: PLC0415
+    from scheduler.codec.job import decode_job
+    from scheduler.kafka.inbox import KafkaLink
+    from scheduler.worker.clock import SystemClock
+    from scheduler.worker.guarding import GuardDiedError
+    from scheduler.worker.parent import Parent, WorkerError
+    from scheduler.worker.ports import JoinError
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     link = KafkaLink(connection.properties, prefix, config.worker)
-    parent = Parent(config, link, SystemClock(), decode_job, announce=lambda line: click.echo(line))
+    parent = Parent(config, link, SystemClock(), decode_job, announce=click.echo)
     try:
         return parent.run()
     except JoinError as error:
@@ -104,7 +104,7 @@ def _reserved(reserve: str | None, slots: int) -> int:
 
 
 def _duration_ms(text: str) -> int:
-    from scheduler.client.durations import duration_ms  # noqa: PLC0415 - lazily
+    from scheduler.client.durations import duration_ms
 
     try:
         return duration_ms(text)

@@ -28,7 +28,7 @@ _UNITS_MS: Final = {
 _PART: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ms|s|m|h|d|w)", re.ASCII)
 _TEXT_MAX_CHARS: Final = 64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MS: Final = timedelta(milliseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _RFC3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})?",
     re.ASCII,
@@ -38,7 +38,7 @@ _RFC3339: Final = re.compile(
 def duration_ms(value: Duration) -> int:
     """Return a duration in whole milliseconds, rounded up; `ValueError` if it is not one or is negative."""
     if isinstance(value, timedelta):
-        total = -(-value // _MS)
+        total = _whole_ms(value)
     elif isinstance(value, str):
         total = _parsed_ms(value)
     else:
@@ -58,10 +58,14 @@ def moment_ms(value: Moment) -> int:
         raise ValueError(
             f"{value.isoformat()} has no time zone: give an aware datetime, for example tzinfo=UTC"
         )
-    total = -(-(value - _EPOCH) // _MS)
+    total = _whole_ms(value - _EPOCH)
     if not 0 <= total <= bounds.TIME_MAX_MS:
         raise ValueError(f"{value.isoformat()} is not between 1970 and 9999")
     return total
+
+
+def _whole_ms(value: timedelta) -> int:
+    return -(-(value // _MICROSECOND) // 1_000)
 
 
 def _parsed_ms(text: str) -> int:

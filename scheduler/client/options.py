@@ -142,6 +142,12 @@ def _factor(value: object) -> float:
     return float(value)
 
 
+def _job_id(value: object) -> str:
+    if value == "":
+        raise ValueError("must not be empty")
+    return text(value)
+
+
 def _labels(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise ValueError(f"{shown(value)} is not a mapping of names to strings")
@@ -173,7 +179,7 @@ _READERS: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
     "max_attempts": _as("max_attempts", whole),
     "timeout": _as("timeout_ms", duration_ms),
     "backoff": _as("backoff", backoff_of),
-    "job_id": _as("job_id", text),
+    "job_id": _as("job_id", _job_id),
     "idempotency_key": _as("idempotency_key", text),
     "labels": _as("labels", _labels),
     "content_type": _as("content_type", text),

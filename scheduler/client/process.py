@@ -44,8 +44,9 @@ class Process:
         """Make sure that a record can be sent now, and return the topic's partition count. Sends nothing."""
         if lane.suspect:
             self.topics.make_sure(lane, topic)
+        partitions = self.topics.partitions(lane, topic)
         self.topics.check_size(topic, request, size_bytes)
-        return self.topics.partitions(lane, topic)
+        return partitions
 
     def tries(
         self, pace: Pace, topic: str, partition: int, key: str, value: bytes, report: Report

@@ -19,6 +19,9 @@ SURELY_FITS_BYTES: Final = 32 * bounds.KIB
 """A record up to here is sent without asking for the topic's limit: a broker that refuses it says so."""
 _BATCH_OVERHEAD_BYTES: Final = 256  # batch header, record header and key, generously
 _LIMIT_LIFE_S: Final = 300.0
+_LIMIT_UNKNOWN_LIFE_S: Final = 10.0
+_APPEARS_S: Final = 1.0  # a topic created a moment ago is not known to every broker at once
+_LOOK_AGAIN_S: Final = 0.05
 _LIMIT: Final = "max.message.bytes"
 
 
@@ -62,7 +65,8 @@ class Topics:
         limit = self._known_limit(topic)
         if limit is None:
             limit = self._fetch_limit(topic)
-            self._limits[topic] = (time.monotonic() + _LIMIT_LIFE_S, limit)
+            life_s = _LIMIT_LIFE_S if limit else _LIMIT_UNKNOWN_LIFE_S
+            self._limits[topic] = (time.monotonic() + life_s, limit)
         if limit and size_bytes + _BATCH_OVERHEAD_BYTES > limit:
             raise InvalidJob(
                 f"{request.spec.type}: payload: {len(request.spec.payload)} bytes make a record of {size_bytes} bytes, "
@@ -74,14 +78,21 @@ class Topics:
         return limit if time.monotonic() < until_s else None
 
     def _fetch_partitions(self, lane: Lane, topic: str) -> int:
+        deadline_s = time.monotonic() + min(_APPEARS_S, self._config.timeout_s)
+        while True:
+            found = self._describe(lane, topic)
+            if found.error is None:
+                return len(found.partitions)
+            if time.monotonic() >= deadline_s:
+                problem = topic_problem(found.error, topic, self._config)
+                raise problem or NotSubmitted(f"{topic} is not ready: {found.error.str()}")
+            lane.serve(_LOOK_AGAIN_S)
+
+    def _describe(self, lane: Lane, topic: str) -> Any:
         try:
-            found = lane.topics(topic, self._config.timeout_s).topics[topic]
+            return lane.topics(topic, self._config.timeout_s).topics[topic]
         except KafkaException as error:
             raise unreachable(lane.last_error, self._config) from error
-        if found.error is not None:
-            problem = topic_problem(found.error, topic, self._config)
-            raise problem or NotSubmitted(f"{topic} is not ready: {found.error.str()}")
-        return len(found.partitions)
 
     def _fetch_limit(self, topic: str) -> int:
         """Return the topic's limit, or 0 if this principal may not read it: then the broker's answer decides."""

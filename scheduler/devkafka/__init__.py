@@ -1,6 +1,6 @@
 """A real Apache Kafka on this machine, for development and tests; never a mock, never reached from outside.
 
-``start`` gives a new cluster, ``attach_or_start`` the one to use here. What keeps either from working is raised as a
+``start`` gives a new cluster, ``attach_or_start`` the one to use here; ``prepare`` does beforehand what takes long. What keeps either from working is raised as a
 DevKafkaError (the tree is in ``scheduler.devkafka.errors``) whose message says what to do.
 
 Environment: ``KAFKA_BOOTSTRAP_SERVERS`` a broker to use as it is; ``JOBS_DEV_KAFKA`` ``container`` or ``java``;
@@ -20,7 +20,7 @@ from scheduler.devkafka.errors import (
     PortTakenError,
 )
 from scheduler.devkafka.left_running import clean, stop_left_running
-from scheduler.devkafka.provide import attach_or_start, start
+from scheduler.devkafka.provide import attach_or_start, prepare, start
 from scheduler.devkafka.state_dir import dev_cluster_dir
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "attach_or_start",
     "clean",
     "dev_cluster_dir",
+    "prepare",
     "start",
     "stop_left_running",
 ]

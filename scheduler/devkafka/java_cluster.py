@@ -101,13 +101,19 @@ def start_java_cluster(
     if port is not None:
         for each in range(port, port + nodes):
             require_free(each)
-    jvm = Jvm(find_java(), class_path(say))
-    jvm = with_archive(
-        jvm, lambda flags: _start(jvm, ClusterDir.throwaway(), 1, None, flags=flags).stop(), say
-    )
+    jvm = prepared_jvm(say)
     if directory is None:
         return _start(jvm, ClusterDir.throwaway(), nodes, port)
     return _start(jvm, ClusterDir.claim(directory), nodes, port, keeps_data=True)
+
+
+def prepared_jvm(say: Callable[[str], None]) -> Jvm:
+    """Java, Kafka's jars and their class archive; fetched and made if this is the first time (about 30 s)."""
+    require_space(state_dir())
+    plain = Jvm(find_java(), class_path(say))
+    return with_archive(
+        plain, lambda flags: _start(plain, ClusterDir.throwaway(), 1, None, flags=flags).stop(), say
+    )
 
 
 def _start(

@@ -7,7 +7,7 @@ from pathlib import Path
 from scheduler.devkafka.cluster import AttachedCluster, Cluster
 from scheduler.devkafka.container import engine_answers, start_container_cluster
 from scheduler.devkafka.errors import BrokerFailedError, DevKafkaError, DirectoryError, NoContainerError
-from scheduler.devkafka.java_cluster import start_java_cluster
+from scheduler.devkafka.java_cluster import prepared_jvm, start_java_cluster
 from scheduler.devkafka.left_running import bootstrap_of
 from scheduler.kafka.connection import BOOTSTRAP, connection_from
 from scheduler.kafka.readiness import answers
@@ -47,6 +47,16 @@ def start(
                 raise
             say(f"{error}; using Java instead")
     return start_java_cluster(nodes, port, directory, say)
+
+
+def prepare(*, say: Callable[[str], None] = lambda _: None) -> None:
+    """Do now what ``start`` would do the first time on this machine (about 30 s), where deadlines don't run yet.
+
+    Raises a DevKafkaError.
+    """
+    way = _chosen_way()
+    if way == "java" or (way == "any" and not engine_answers()):
+        prepared_jvm(say)
 
 
 def attach_or_start(

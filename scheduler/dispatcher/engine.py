@@ -33,6 +33,7 @@ from scheduler.dispatcher.ports import (
     Clock,
     Fenced,
     Log,
+    LogError,
     MustAbort,
     OutcomeUnknown,
     Polled,
@@ -117,7 +118,11 @@ class Engine:
             self._start_over("fenced", keep_renewals=False)
 
     def close(self) -> None:
-        """Close the stores and leave the group."""
+        """Commit what was read, close the stores and leave the group."""
+        try:
+            self._leave()
+        except LogError as error:
+            _log.warning("the last commit failed, which loses nothing: %s", error)
         for number in list(self._seats):
             self._lose(number)
         self._log.close()
@@ -198,9 +203,22 @@ class Engine:
             epoch=seat.shard.epoch,
             owner=self._log.owner,
             member=self._log.member,
+            unclean=seat.care.unclean,
+            careful=seat.care.coordinates,
+            careful_crashes=seat.care.tries,
             written_at_ms=moment.now_ms,
         )
         return Written(seat.shard, meta, ground.lifecycle_partitions)
+
+    def _leave(self) -> None:
+        """Commit positions, and in `meta` that this owner left cleanly."""
+        mono_ms = self._clock.mono_ms()
+        moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
+        for seat in self._seats.values():
+            if seat.reads:
+                seat.care.reset()
+                seat.shard.changes.durable = True
+        self._commit(moment, self._log.metadata())
 
     # -- shards come and go ----------------------------------------------------------------------------
 
@@ -240,8 +258,9 @@ class Engine:
     def _restored(self, seat: Seat, store: Store, meta: Meta) -> None:
         seat.store = store
         shard = Shard(seat.number, StoreView(store), self._fleet, seat.leases, epoch=meta.epoch)
-        seat.restored(shard, meta)
-        adopt_leases(shard, self._clock.mono_ms())
+        mono_ms = self._clock.mono_ms()
+        seat.restored(shard, meta, mono_ms)
+        adopt_leases(shard, mono_ms)
 
     def _fence_holder(self, number: int, meta: Meta | None) -> None:
         if meta is None or not meta.owner or meta.owner == self._log.owner:

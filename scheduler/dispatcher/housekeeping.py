@@ -28,6 +28,8 @@ class Housekeeping:
         left = drop_old(seat.shard, moment, bounds.TURN_TIMERS) == bounds.TURN_TIMERS
         seat.tidy_at_ms = moment.mono_ms + (0 if left else self._config.housekeeping_every_ms)
         end_overlong(seat.shard, moment)
+        if seat.care.survived(moment.mono_ms):
+            seat.shard.changes.durable = True
         if all(source in seat.at_end and not seat.rooms[source] for source in RETRIES):
             wake_overdue(seat.shard, moment, bounds.TURN_TIMERS)
 

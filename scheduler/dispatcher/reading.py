@@ -54,6 +54,9 @@ class Reading:
         self.taken.clear()
         self._first.clear()
         self.pending.extend(polled.records)
+        for held in seats.values():
+            if held.reads and held.care.needed:
+                held.care.begin_turn()
         for number, source in polled.ended:
             seat = seats.get(number)
             if seat is not None:
@@ -64,6 +67,7 @@ class Reading:
         limit = self._suspicion.turn_limit(self._config.turn_records)
         deadline_ms = moment.mono_ms + self._config.turn_decide_ms
         pending = self.pending
+        later: list[Record] = []
         while pending and len(self.taken) < limit:
             record = pending.popleft()
             seat = seats.get(record.shard)
@@ -72,9 +76,13 @@ class Reading:
             if record.input in _RETRIES:
                 self._wait(seat, record)
             elif record.offset >= seat.positions[record.input]:
+                if seat.care.needed and not self._may_try(seat, record):
+                    later.append(record)
+                    continue
                 self._act(seat, moment, record)
             if not len(self.taken) % _LOOK_AT_CLOCK_EVERY and self._clock.mono_ms() > deadline_ms:
                 break
+        pending.extendleft(reversed(later))
         self._take_due_retries(seats, moment, limit)
         self._note_ends(seats, moment)
 
@@ -128,12 +136,18 @@ class Reading:
         self._first.clear()
         self.taken.clear()
 
+    def _may_try(self, seat: Seat, record: Record) -> bool:
+        if seat.care.may_try(record):
+            return True
+        seat.shard.changes.durable = True  # its coordinates are committed before it is tried
+        return False
+
     def _act(self, seat: Seat, moment: Moment, record: Record) -> None:
         source = record.input
         self._first.setdefault((seat.number, source), record.offset)
         self.taken.append(record)
         shard = seat.shard
-        if self._suspicion.is_condemned(record):
+        if self._suspicion.is_condemned(record) or seat.care.condemns(record):
             quarantine(shard, record, self._intake.topic(record), Refusal.CRASHED_DISPATCHER, "")
         else:
             try:

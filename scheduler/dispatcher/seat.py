@@ -14,6 +14,7 @@ from scheduler.core.leases import Leases
 from scheduler.core.retry import TIERS
 from scheduler.core.shard import Shard
 from scheduler.core.timing import Timing
+from scheduler.dispatcher.care import Care
 from scheduler.dispatcher.ports import Store
 from scheduler.dispatcher.waiting_room import WaitingRoom
 
@@ -68,10 +69,11 @@ class Seat:
         """Whether inputs are being read."""
         return self.stage in (Stage.ADOPTING, Stage.ACTIVE)
 
-    def restored(self, shard: Shard, meta: Meta) -> None:
+    def restored(self, shard: Shard, meta: Meta, mono_ms: int) -> None:
         """Take the restored state; positions come from `meta`, the truth at take-over."""
         self._shard = shard
         self._meta = meta
+        self.care = Care(meta, mono_ms)
         self.positions = {_INPUT_OF[topic]: offset for topic, offset in meta.positions.items()}
         self.committed = dict(self.positions)
         self.deletable = dict(self.positions)
@@ -111,6 +113,7 @@ class Seat:
     def committed_as(self, meta: Meta) -> None:
         """Take a committed meta."""
         self._meta = meta
+        self.care.committed()
         self.committed = dict(self.positions)
         self.dirty_since_ms = None
 

@@ -213,7 +213,7 @@ class KafkaLink:
     def _surviving(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the worker must not go on deaf
             LOG.exception("%s ended", threading.current_thread().name)
             self._events.append(LinkFailed(f"{threading.current_thread().name}: {error}"))
             self._wake()

@@ -44,6 +44,7 @@ class LogSettings(msgspec.Struct, frozen=True):
     boot_id: str
     prefix: str = "jobs."
     group: str = ""  # by default the prefix and "dispatcher"
+    shards: int = 1 << 31  # partitions beyond are never owned: the count of a running system must not change
 
     @property
     def group_id(self) -> str:
@@ -76,7 +77,7 @@ class KafkaLog:
         plain = client_settings.plain(settings.properties)
         self._plain = PlainProducer(plain, self._names, self._troubles)
         self._deletions: list[Future[Any]] = []
-        self._membership = Membership(self._admin.earliest)
+        self._membership = Membership(self._admin.earliest, settings.shards)
         self._dead = False
         self._join()
 

@@ -13,9 +13,10 @@ from scheduler.kafka.troubles import LOG
 class Membership:
     """Assigns gained partitions paused, and notes what came and went."""
 
-    def __init__(self, earliest: Callable[[list[TopicPartition]], list[TopicPartition]]) -> None:
-        """`earliest` puts the earliest offset into each of the partitions given."""
+    def __init__(self, earliest: Callable[[list[TopicPartition]], list[TopicPartition]], shards: int) -> None:
+        """`earliest` puts the earliest offset into each of the partitions given; `shards` is how many there are."""
         self._earliest = earliest
+        self._shards = shards
         self._gained: list[int] = []
         self._lost: list[int] = []
         self.owned: set[int] = set()
@@ -48,7 +49,10 @@ class Membership:
         placed = self._earliest(partitions)
         driver.incremental_assign(placed)
         driver.pause(placed)
-        shards = [each.partition for each in partitions]
+        shards = [each.partition for each in partitions if each.partition < self._shards]
+        if len(shards) < len(partitions):
+            # Somebody raised the partition count. The old layout goes on: a key's shard is its hash modulo S.
+            LOG.error("the driver topic has more than %d partitions; the new ones stay unread", self._shards)
         self.owned.update(shards)
         self._gained.extend(shards)
         LOG.info("gained shards %s", shards)
@@ -58,7 +62,7 @@ class Membership:
 
         Revoked and lost alike mean: drop, write nothing. After a long stall the client calls either.
         """
-        shards = [each.partition for each in partitions]
+        shards = [each.partition for each in partitions if each.partition < self._shards]
         self.owned.difference_update(shards)
         self._gained = [shard for shard in self._gained if shard not in shards]
         self._lost.extend(shards)

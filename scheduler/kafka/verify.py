@@ -45,7 +45,7 @@ def layout_of(
     counts = Counter(cluster.topics[name].partitions for name in SHARED if name in cluster.topics)
     if not counts:
         missing = Difference(
-            prefix + "*", "topics", "created by 'scheduler topics apply'", "missing", fatal=True
+            prefix + "*", "topics", "those that 'scheduler topics apply' creates", "none", fatal=True
         )
         raise LayoutError([missing])
     leases = {

@@ -27,8 +27,7 @@ class SortedKeys:
         number = self._bucket_of(key)
         bucket = self._buckets[number]
         insort(bucket, key)
-        if key < self._firsts[number]:
-            self._firsts[number] = key
+        self._firsts[number] = min(self._firsts[number], key)
         if len(bucket) > 2 * _BUCKET:
             self._buckets.insert(number + 1, bucket[_BUCKET:])
             self._firsts.insert(number + 1, bucket[_BUCKET])

@@ -11,7 +11,6 @@ from scheduler.worker.channel import Channel, ChannelBrokenError
 from scheduler.worker.deadlines import DeadlineTable
 from scheduler.worker.wire import Down, Exit, Up
 
-
 EXIT_MS: Final = 5_000
 """How long a child may take to close its lifespans."""
 

@@ -173,7 +173,8 @@ class Crew:
 
     def attend(self, now_ms: int) -> list[CrewEvent]:
         """See to the children; return what happened to runs, in order."""
-        woken, self._woken = self._woken, set()
+        woken = set(self._woken)
+        self._woken.clear()
         for child in list(self._children):
             if child in woken or child.needs_polling:
                 self._attend(child, now_ms)

@@ -13,8 +13,8 @@ acts only if both readings of the group agree (pids come round far slower than t
 import mmap
 import os
 import tempfile
-from pathlib import Path
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, Self
 
 ROWS: Final = 4_096

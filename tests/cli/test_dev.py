@@ -189,7 +189,7 @@ def test_a_worker_that_ends_at_once_stops_everything_and_says_so(start_dev, kafk
     dev = start_dev([stand_in, "dev", "bad:app"], work, KAFKA_BOOTSTRAP_SERVERS=kafka)
     dev.line_with("Error: the worker ended at once (exit 1); its last lines are above")
     assert dev.end() == 1
-    assert "dispatcher | dispatcher ends" in dev.lines
+    assert "dev        | stopping the dispatcher" in dev.lines
 
 
 def test_a_given_broker_that_does_not_answer(start_dev, work):

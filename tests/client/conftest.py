@@ -64,10 +64,20 @@ class Topics:
 
 
 @pytest.fixture
-def topics(kafka, fresh_prefix):
-    found = Topics(kafka, fresh_prefix)
-    found.create()
-    return found
+def topics_at():
+    """Make submit topics: (bootstrap, prefix, topic settings)."""
+
+    def make(bootstrap, prefix, **config):
+        made = Topics(bootstrap, prefix)
+        made.create(**config)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def topics(kafka, fresh_prefix, topics_at):
+    return topics_at(kafka, fresh_prefix)
 
 
 @pytest.fixture

@@ -53,7 +53,9 @@ class _Drawing:
     def _number(self, path: str, bits: int) -> int:
         low, high = self._codec.ranges.get(path, (-(1 << bits), (1 << bits) - 1))
         size = self._draw.randint(0, bits)
-        found = self._draw.choice((low, high, self._draw.getrandbits(size + 1), -self._draw.getrandbits(size + 1)))
+        found = self._draw.choice(
+            (low, high, self._draw.getrandbits(size + 1), -self._draw.getrandbits(size + 1))
+        )
         return min(max(found, low), high)
 
     def _int(self, schema: Any, hint: Any, path: str, default: Any) -> int:
@@ -78,7 +80,9 @@ class _Drawing:
         return min(self._draw.choice((0, 1, 5, 63, 64, 200)), self._codec.limits.get(path, 1 << 20))
 
     def _bytes(self, schema: Any, hint: Any, path: str, default: Any) -> bytes:
-        return self._draw.randbytes(self._draw.choice((0, 1, 30, 20_000 if "." not in path else 3)) % self._limit(path))
+        return self._draw.randbytes(
+            self._draw.choice((0, 1, 30, 20_000 if "." not in path else 3)) % self._limit(path)
+        )
 
     def _limit(self, path: str) -> int:
         return self._codec.limits.get(path, 1 << 20)

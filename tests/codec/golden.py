@@ -68,7 +68,9 @@ FULL = JobSpec(
     on_parent_failure=OnParentFailure.RUN,
     labels={"order": "17", "région": "é"},
 )
-_ERROR = ErrorInfo("smtplib.SMTPServerDisconnected", "Connection unexpectedly closed", ("jobs.py:24:send_email",))
+_ERROR = ErrorInfo(
+    "smtplib.SMTPServerDisconnected", "Connection unexpectedly closed", ("jobs.py:24:send_email",)
+)
 _LEASED = JobState(
     JOB_ID, Phase.LEASED, 1, "shop", "email", "shop.send_email", 3, bytes(range(16, 32)), NOW_MS, 88_121, 5, 300_000,
     has_key=False,
@@ -101,11 +103,11 @@ EXAMPLES: dict[str, Any] = {
         SENDER, JOB_ID, 7, TOKEN, 312, b'{"sent":true}', "", (Emit("video-ready", b"v1", b"..."),), Freed(4_712)
     ),
     "FailV1": Fail(SENDER, JOB_ID, 7, TOKEN, Verdict.RETRY, 40, 30_000, _ERROR, None),
-    "ReleaseV1": Release(SENDER, JOB_ID, 7, TOKEN, ReleaseReason.SNOOZED, True, 40, 600_000, "warehouse not ready"),  # noqa: FBT003
+    "ReleaseV1": Release(SENDER, JOB_ID, 7, TOKEN, ReleaseReason.SNOOZED, True, 40, 600_000, "warehouse not ready"),
     "BeatV1": Beat(SENDER, (Held(JOB_ID, 7, TOKEN, 0.42, "segment 17"), Held(PARENT, 1 << 40, TOKEN))),
     "CheckpointV1": Checkpoint(SENDER, JOB_ID, 7, TOKEN, b"3"),
     "EchoV1": Echo("dispatcher-1-0a0b0c0d", 19),
-    "LeaseV1": Lease(BOOT_ID, JOB_ID, 7, TOKEN, 2, 4_711, 20_000, 300_000, 17, False, 5, b"3", b"..."),  # noqa: FBT003
+    "LeaseV1": Lease(BOOT_ID, JOB_ID, 7, TOKEN, 2, 4_711, 20_000, 300_000, 17, False, 5, b"3", b"..."),
     "RevokeV1": Revoke(BOOT_ID, JOB_ID, 7, TOKEN, 17, "timeout"),
     "DrainV1": Drain(BOOT_ID, "deploy"),
     "RetryV1": RetryRecord(JOB_ID, 7, NOW_MS + 5_000),
@@ -148,13 +150,17 @@ def _sized(schema: Any, datum: Any, writer: SourceWriter) -> bytes:
     schema = writer.resolve(schema)
     kind = kind_of(schema)
     if kind == "union":
-        return _written("long", 0) if datum is None else _written("long", 1) + _sized(schema[1], datum, writer)
+        return (
+            _written("long", 0) if datum is None else _written("long", 1) + _sized(schema[1], datum, writer)
+        )
     if kind == "record":
         return b"".join(_sized(field["type"], datum[field["name"]], writer) for field in schema["fields"])
     if kind == "array":
         return _blocks([_sized(schema["items"], item, writer) for item in datum])
     if kind == "map":
-        return _blocks([_written("string", key) + _sized(schema["values"], datum[key], writer) for key in datum])
+        return _blocks(
+            [_written("string", key) + _sized(schema["values"], datum[key], writer) for key in datum]
+        )
     return _written(schema, datum)
 
 
@@ -197,9 +203,9 @@ def files() -> dict[str, bytes]:
         [{"id": job_id, "shards": {str(s): keys.shard_of(job_id, s) for s in (8, 32, 64)}} for job_id in IDS]
     )
     texts["ids.json"] = _pretty(_ids())
-    texts["fingerprints.json"] = _pretty({
-        entry.codec.name: schemas.load(entry.codec.name).fingerprint.hex() for entry in catalogue.entries()
-    })
+    texts["fingerprints.json"] = _pretty(
+        {entry.codec.name: schemas.load(entry.codec.name).fingerprint.hex() for entry in catalogue.entries()}
+    )
     return found | {name: text.encode() for name, text in texts.items()}
 
 
@@ -211,7 +217,8 @@ def _ids() -> Any:
         "root": str(keys.ROOT),
         "from_key": [{"tenant": t, "idempotency_key": k, "job_id": keys.id_from_key(t, k)} for t, k in keyed],
         "from_coordinates": [
-            {"topic": t, "partition": p, "offset": o, "job_id": keys.id_from_coordinates(t, p, o)} for t, p, o in landed
+            {"topic": t, "partition": p, "offset": o, "job_id": keys.id_from_coordinates(t, p, o)}
+            for t, p, o in landed
         ],
     }
 

@@ -33,7 +33,9 @@ def _plain(value: Any, schema: Any, writer: SourceWriter, default: Any = None) -
     if kind == "record":
         defaults = defaults_of(type(value))
         return {
-            field["name"]: _plain(getattr(value, field["name"]), field["type"], writer, defaults.get(field["name"]))
+            field["name"]: _plain(
+                getattr(value, field["name"]), field["type"], writer, defaults.get(field["name"])
+            )
             for field in schema["fields"]
         }
     if kind == "array":
@@ -71,9 +73,10 @@ def test_sized_blocks_are_read_as_the_same_record(codec):
 def test_spoilt_bytes_are_refused_or_read_as_fastavro_reads_them(codec):
     """Flips, cuts and insertions: nothing but `Refused` leaves, and nothing is read that the judge reads otherwise."""
     draw = random.Random(1)
+    good = [codec.encode(draw_record(codec, seed)) for seed in range(40)]
     read = 0
-    for seed in range(1_500):
-        spoilt = spoil(codec.encode(draw_record(codec, seed % 40)), draw)
+    for seed in range(1_000):
+        spoilt = spoil(good[seed % len(good)], draw)
         try:
             record = codec.decode(spoilt)
         except Refused:
@@ -115,14 +118,15 @@ def with_nulls_of(judged: Any, wanted: Any) -> Any:
 
 
 @every_codec
-def test_garbage_behind_a_good_header_is_refused(codec):
+def test_garbage_behind_a_good_header_raises_nothing_else(codec):
     draw = random.Random(2)
+    refused = 0
     for size in range(300):
         try:
             codec.decode(codec.header + draw.randbytes(size))
-        except Refused as refused:
-            assert refused.detail
-        # A few bytes may well be a record; what matters is that nothing else was raised.
+        except Refused:
+            refused += 1  # a few bytes may well be a record
+    assert refused > 250
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,10 @@ def open_log(properties, installed):
     """Open a dispatcher's log; all are closed after the test."""
     with contextlib.ExitStack() as stack:
 
-        def opened(name="a", **overrides):
+        def opened(name="a", shards=4, **overrides):
+            boot_id = uuid.uuid4().hex[:8]
             settings = LogSettings(
-                {**properties, **overrides}, name=name, boot_id=uuid.uuid4().hex[:8], prefix=installed.prefix
+                {**properties, **overrides}, name, boot_id, installed.prefix, shards=shards
             )
             log = KafkaLog(settings)
             stack.callback(log.close)

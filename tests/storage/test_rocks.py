@@ -138,7 +138,7 @@ def test_damage_found_by_reading_is_no_end_of_the_data(stores, wiped, read):
     path = fill(stores)
     corrupt_tables(path)
     store = stores.open(0)
-    with pytest.raises(StoreUnusable, match="shard-0.*Corruption"):
+    with pytest.raises(StoreUnusable, match=r"shard-0.*Corruption"):
         read(store)
     store.close()
     again = stores.open(0)

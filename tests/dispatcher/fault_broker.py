@@ -1,0 +1,50 @@
+"""A broker in memory with transactions: what is pending hides what follows, what was aborted is skipped."""
+
+from collections.abc import Iterator
+
+from scheduler.testing.memory_broker import MemoryBroker, Stored
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class FaultBroker(MemoryBroker):
+    """Offsets are consumed by markers and aborted records too, as on a real broker."""
+
+    def __init__(self, partitions: int) -> None:
+        super().__init__(partitions)
+        self._pending: dict[Place, dict[int, str]] = {}  # offsets of open transactions, by owner
+        self._skipped: dict[Place, set[int]] = {}  # markers and aborted records
+
+    def add_pending(self, owner: str, topic: str, partition: int, offset: int) -> None:
+        self._pending.setdefault((topic, partition), {})[offset] = owner
+
+    def end_transaction(self, owner: str, *, commit: bool, at_ms: int) -> None:
+        """Commit or abort whatever `owner` has open."""
+        for place, offsets in self._pending.items():
+            mine = [offset for offset, whose in offsets.items() if whose == owner]
+            for offset in mine:
+                del offsets[offset]
+            if not commit:
+                self._skipped.setdefault(place, set()).update(mine)
+            if mine:
+                marker = self.append(*place, None, None, at_ms=at_ms)
+                self._skipped.setdefault(place, set()).add(marker)
+
+    def stable_end(self, topic: str, partition: int) -> int:
+        """Return the offset up to which a read-committed reader gets."""
+        pending = self._pending.get((topic, partition))
+        return min(pending) if pending else len(self.log(topic, partition))
+
+    def read(self, topic: str, partition: int, start: int) -> Iterator[tuple[int, Stored]]:
+        """Go through the committed records from `start` on."""
+        log = self.log(topic, partition)
+        skipped = self._skipped.get((topic, partition), ())
+        for offset in range(start, self.stable_end(topic, partition)):
+            if offset not in skipped:
+                yield offset, log[offset]
+
+    def committed(self, topic: str) -> list[Stored]:
+        """Return the committed records of all partitions of a topic."""
+        places = [place for place in self._logs if place[0] == topic]
+        return [stored for place in sorted(places) for _, stored in self.read(*place, 0)]

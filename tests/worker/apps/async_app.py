@@ -1,0 +1,33 @@
+"""An application of async jobs only."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+from scheduler import App
+
+app = App("a")
+
+
+@app.job()
+async def pid() -> int:
+    return os.getpid()
+
+
+@app.job()
+async def forever(started: str) -> None:
+    Path(started).touch()
+    await asyncio.Event().wait()
+
+
+@app.job()
+async def deaf(started: str) -> None:
+    Path(started).touch()
+    time.sleep(1_000)
+
+
+@app.job()
+async def kill_self() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
