@@ -93,8 +93,10 @@ class Engine:
         try:
             while not stopping():
                 self.turn()
-        finally:
-            self.close()
+        except BaseException:
+            self.close()  # nothing is committed: the turn may be half decided
+            raise
+        self.leave()
 
     def turn(self) -> None:
         """Take one turn; whatever fails in it is dealt with here."""
@@ -117,12 +119,16 @@ class Engine:
             _log.warning("fenced, starting over: %s", error)
             self._start_over("fenced", keep_renewals=False)
 
-    def close(self) -> None:
-        """Commit what was read, close the stores and leave the group."""
+    def leave(self) -> None:
+        """Commit what was read, and that this owner left cleanly; then close."""
         try:
-            self._leave()
+            self._say_farewell()
         except LogError as error:
             _log.warning("the last commit failed, which loses nothing: %s", error)
+        self.close()
+
+    def close(self) -> None:
+        """Close the stores and leave the group."""
         for number in list(self._seats):
             self._lose(number)
         self._log.close()
@@ -210,8 +216,7 @@ class Engine:
         )
         return Written(seat.shard, meta, ground.lifecycle_partitions)
 
-    def _leave(self) -> None:
-        """Commit positions, and in `meta` that this owner left cleanly."""
+    def _say_farewell(self) -> None:
         mono_ms = self._clock.mono_ms()
         moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
         for seat in self._seats.values():
