@@ -128,11 +128,14 @@ class TestSilence:
     def test_a_short_silence_is_not_noticed(self, broker, own_topics, submitter_at, request_of):
         submitter = submitter_at(broker.bootstrap, own_topics.prefix)
         submitter.submit_many([request_of()])
-        broker.suspend()
-        waking = threading.Timer(0.5, broker.resume)
-        waking.start()
-        refs = submitter.submit_many(request_of({"n": n}) for n in range(2_000))
-        waking.join()
+
+        def stream():
+            broker.suspend()
+            for n in range(2_000):
+                yield request_of({"n": n})
+            broker.resume()
+
+        refs = submitter.submit_many(stream())
         assert {ref.id for ref in refs} <= set(own_topics.ids())
 
     def test_a_restart_is_waited_out(self, broker, own_topics, submitter_at, request_of):

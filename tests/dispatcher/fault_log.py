@@ -44,7 +44,7 @@ class FaultLog(MemoryLog):
         self.group = group
         self.owner = owner
         self.member = f"member-{owner}"
-        self.calls: list[str] = []
+        self.calls: deque[str] = deque(maxlen=1_000)
         self.fences: list[dict[tuple[int, Input], int]] = []
         self.deleted: list[dict[tuple[int, Input], int]] = []
         self.paused: set[tuple[int, Input]] = self._paused

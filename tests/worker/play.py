@@ -22,13 +22,15 @@ R = TypeVar("R", bound=Report)
 class Play:
     """Drives one session. Reports are acknowledged as they are sent while `acks` is true."""
 
-    def __init__(self, *, slots: int = 2, reserved: int = 0, shards: int = 8, timing: Timing | None = None) -> None:
+    def __init__(
+        self, *, slots: int = 2, reserved: int = 0, shards: int = 8, timing: Timing | None = None, acks: bool = True
+    ) -> None:
         self.timing = timing or Timing()
         self.session = Session(
             SessionConfig(SENDER, shards, slots, frozenset({"t"}), reserved=reserved, timing=self.timing)
         )
         self.now = 1_000_000
-        self.acks = True
+        self.acks = acks
         self.actions: list[Action] = []
         self.sent: list[SendReport] = []
         self.do(self.session.on_capacity(slots, self.now))

@@ -99,12 +99,11 @@ def test_killing_a_shared_child_for_one_run_only_interrupts_the_others():
 def test_a_shared_child_that_the_guard_killed_for_one_deadline_only_interrupts_the_others():
     play = Play()
     play.acks = False
-    culprit = play.lease("a", 1)
-    play.acks = True
-    play.session.on_capacity(2, play.now)
-    play.pass_ms(4_000)
-    other = play.lease("b", 2)
-    play.sleep_ms(5_000)
+    culprit, other = play.lease("a", 1, shard=1), play.lease("b", 2, shard=2)
+    play.pass_ms(3_000)
+    (renewed,) = play.tickets(Beat, lambda beat: beat.leases[0].job_id == "b")
+    play.do(play.session.on_acked(renewed, play.now))
+    play.sleep_ms(6_000)
     play.gone(culprit, other)
     assert reasons(play, "a") == ["lost"]
     assert reasons(play, "b") == ["interrupted"]
