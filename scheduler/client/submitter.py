@@ -56,9 +56,11 @@ class KafkaSubmitter:
         """Submit one job without blocking the event loop."""
         process = self._process
         lane, topic, value = process.lane(Pace.PROMPT), process.topic(request), request.encoded()
-        if not process.is_ready(lane, topic, len(value)):
-            await asyncio.to_thread(process.prepare, lane, topic, request, len(value))
-        partition = shard_of(request.id, process.prepare(lane, topic, request, len(value)))
+        if process.is_ready(lane, topic, len(value)):
+            partitions = process.prepare(lane, topic, request, len(value))
+        else:
+            partitions = await asyncio.to_thread(process.prepare, lane, topic, request, len(value))
+        partition = shard_of(request.id, partitions)
         acknowledgement = _AsyncAcknowledgement()
         for _ in process.tries(Pace.PROMPT, topic, partition, request.id, value, acknowledgement):
             await asyncio.sleep(_ROOM_S)

@@ -1,9 +1,9 @@
 """What encoders and decoders are written with: one of each is made per record, from its schema and core type.
 
 The hot path of a dispatcher is little else than records going in and out, and interpreting a schema for
-each costs more than the work itself: for a plain job record this is 2.5 times faster than fastavro at
-reading and 5 times at writing, measured on one core. And hostile bytes are bounded where they are read:
-counts are checked before anything is allocated, negative lengths and overlong numbers are refused.
+each costs more than the work itself: a plain job record takes 8 µs to read and 10 to write with fastavro, the
+core type included, and 3 and 2 here. And hostile bytes are bounded where they are read: counts are checked before
+anything is allocated, negative lengths and overlong numbers are refused.
 fastavro remains the judge: the tests compare every record with it, both ways.
 
 A record type and its schema have the same fields, by name:
@@ -119,6 +119,7 @@ def allows_none(hint: Any) -> bool:
 
 
 def symbols_of(enum: type[StrEnum], schema: dict[str, Any]) -> dict[str, StrEnum]:
+    assert len(schema["symbols"]) <= 64, "an index of more than one byte"
     found = {member.value or "none": member for member in enum}
     if set(found) != set(schema["symbols"]):
         raise TypeError(f"{enum.__name__} and its schema differ: {set(found) ^ set(schema['symbols'])}")

@@ -7,16 +7,8 @@ from scheduler.codec.record import RecordCodec
 from scheduler.core import bounds
 from scheduler.core.job import JobState
 
-_ERROR_BYTES: Final = bounds.ERROR_MAX_BYTES + bounds.KIB
 _TIMELINE_MAX: Final = bounds.TIMELINE_FIRST + bounds.TIMELINE_LAST
-_STATE_MAX_BYTES: Final = (
-    bounds.RESULT_MAX_BYTES
-    + bounds.CHECKPOINT_MAX_BYTES
-    + (bounds.ATTEMPTS_KEPT + 1) * _ERROR_BYTES
-    + _TIMELINE_MAX * bounds.ERROR_MAX_BYTES
-    + 2 * bounds.LABELS_MAX * bounds.LABEL_MAX_BYTES
-    + 4 * bounds.KIB
-)
+_STATE_MAX_BYTES: Final = 512 * bounds.KIB  # all its parts at their bounds take 170 KiB
 
 STATES: Final[Family[JobState]] = Family(
     {

@@ -11,7 +11,7 @@ Keys are hints: a job may have left the index since. Whoever takes one checks it
 """
 
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from typing import Final
 
 Scan = Callable[[bytes, bytes, int], Sequence[tuple[bytes, bytes]]]
@@ -40,8 +40,6 @@ class Head:
             self._fresh.append(key)
             return
         heappush(self._heap, key)
-        if self._horizon is None and len(self._heap) > SPILL_ABOVE:
-            self._horizon = max(self._heap)
 
     def peek(self) -> bytes | None:
         """Return the smallest key, None if there is none."""
@@ -56,6 +54,10 @@ class Head:
     def applied(self) -> None:
         """Say that the store now holds every key pushed so far."""
         self._fresh.clear()
+        if len(self._heap) > SPILL_ABOVE:
+            # Only now: a key let go before the store holds it would be nowhere for the rest of the turn.
+            self._heap = nsmallest(REFILL, self._heap)
+            self._horizon = self._heap[-1]
 
     def reset(self) -> None:
         """Forget everything; the store tells it again."""

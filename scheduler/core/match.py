@@ -8,6 +8,7 @@ wave of suspects never takes more than half of what could run others.
 
 from collections.abc import Callable, Iterable
 from typing import Final
+from weakref import WeakValueDictionary
 
 from scheduler.core import keyspace
 from scheduler.core.fair import Node
@@ -48,7 +49,8 @@ class Tree:
         """Make the bands below `root`."""
         self._root = root
         self._bands = [Node(root, weight) for weight in BAND_WEIGHTS]
-        self._tenants: dict[tuple[int, str], Node] = {}
+        # Tenants are free text: a node is kept while it stands in its band or a live lease was charged to it.
+        self._tenants: WeakValueDictionary[tuple[int, str], Node] = WeakValueDictionary()
 
     def queue(self, lane: bytes) -> Queue:
         """Make the queue of a lane."""
@@ -60,11 +62,19 @@ class Tree:
 
     def choose(self, lowest_band: int) -> Queue | None:
         """Return the queue to serve next among bands at least as urgent as `lowest_band`."""
-        bands = [node for node in self._bands[: lowest_band + 1] if node.active]
-        if not bands:
+        least: Node | None = None
+        band: Node | None = None
+        for number, node in enumerate(self._bands):
+            if node.active:
+                if least is None or node.vtime < least.vtime:
+                    least = node
+                if number <= lowest_band and (band is None or node.vtime < band.vtime):
+                    band = node
+        if least is None or band is None:
             return None
-        band = min(bands, key=lambda node: node.vtime)
-        self._root.now = max(self._root.now, band.vtime)
+        # The time is that of the least band, be this slot for it or not: were it that of a band which runs far
+        # ahead on slots of its own, one that was idle would rejoin there and wait for all the others.
+        self._root.now = max(self._root.now, least.vtime)
         tenant = band.choose()
         queue = tenant.choose() if tenant else None
         assert isinstance(queue, Queue), "an active band has an active queue"  # noqa: S101
@@ -91,9 +101,9 @@ class Pool:
 
     def choose(self, lowest_band: int, *, takes_suspect: bool) -> Queue | None:
         """Return the queue to serve next with such a slot."""
+        first = self._root.choose()  # also moves the time on, at which suspects that come later join
         if not takes_suspect or not self._sides[1].active:
             return self.trees[0].choose(lowest_band)
-        first = self._root.choose()
         order = (1, 0) if first is self._sides[1] else (0, 1)
         for side in order:
             queue = self.trees[side].choose(lowest_band)
@@ -103,6 +113,7 @@ class Pool:
 
     def forget(self) -> None:
         """Forget virtual times."""
+        self._root.forget()
         for side, tree in zip(self._sides, self.trees, strict=True):
             side.forget()
             tree.forget()
@@ -116,6 +127,7 @@ class Matcher:
         self._settings = settings
         self.pools: dict[str, Pool] = {}
         self._queues: dict[bytes, Queue] = {}
+        self._idle: WeakValueDictionary[bytes, Queue] = WeakValueDictionary()
 
     def push(self, shard: int, lane: bytes, key: bytes, scan: Scan) -> None:
         """Say that a job became ready; `scan` reads its shard's store."""
@@ -176,15 +188,18 @@ class Matcher:
         """Forget virtual times: they are estimates of a life that ended."""
         for pool in self.pools.values():
             pool.forget()
-        for queue in self._queues.values():
+        for queue in (*self._queues.values(), *self._idle.values()):
             queue.forget()
 
     def _queue(self, lane: bytes) -> Queue:
         queue = self._queues.get(lane)
         if queue is None:
-            _, _, name, suspect = keyspace.parse_lane(lane)
-            queue = self._queues[lane] = self.pool(self._settings.queue(name).pool).trees[suspect].queue(lane)
+            queue = self._queues[lane] = self._idle.pop(lane, None) or self._new_queue(lane)
         return queue
+
+    def _new_queue(self, lane: bytes) -> Queue:
+        _, _, name, suspect = keyspace.parse_lane(lane)
+        return self.pool(self._settings.queue(name).pool).trees[suspect].queue(lane)
 
     def pool(self, name: str) -> Pool:
         """Return the pool `name`."""
@@ -194,7 +209,9 @@ class Matcher:
         return pool
 
     def _drop(self, queue: Queue) -> None:
-        # The queue's virtual time goes with it; it would rejoin at its tenant's current time anyway, and
-        # what a tenant or band was charged stays there.
+        # It was chosen, so its virtual time is its tenant's, where a new one would begin too. But live leases
+        # may still be charged to it; while there are any, it comes back with what they cost.
         queue.deactivate()
-        self._queues.pop(queue.lane, None)
+        queue.heads.clear()
+        del self._queues[queue.lane]
+        self._idle[queue.lane] = queue

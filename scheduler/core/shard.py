@@ -50,6 +50,7 @@ class Shard:
         self._view = view
         self._live: dict[str, JobState] = {}
         self._committed_epoch = epoch
+        self._grants = False  # not while adopting
         self._lanes: set[bytes] = set()
         self.timers = Head(keyspace.TIMER, keyspace.after(keyspace.TIMER), view.scan, on_disk=True)
         self.drops = Head(keyspace.DROP, keyspace.after(keyspace.DROP), view.scan, on_disk=True)
@@ -98,11 +99,8 @@ class Shard:
         job_id = new.job_id
         old = self.state(job_id)
         self.changes.states[job_id] = new
-        if new.phase is Phase.READY and (old is None or old.phase is not Phase.READY):
-            key = keyspace.ready_key(new)
-            lane = keyspace.lane_of(key)
-            self._lanes.add(lane)
-            self.fleet.matcher.push(self.number, lane, key, self._view.scan)
+        if self._grants and new.phase is Phase.READY and (old is None or old.phase is not Phase.READY):
+            self._line_up(new)
 
     def drop(self, job_id: str) -> None:
         """Forget a job altogether."""
@@ -134,6 +132,28 @@ class Shard:
         if entry is not None and entry.payer is not None:
             entry.payer.charge(busy_ms - entry.charged_ms)
         return entry
+
+    # -- granting ----------------------------------------------------------------------------------
+
+    def begin_granting(self) -> None:
+        """Let ready jobs be chosen: those of the store, and those of this turn."""
+        self._grants = True
+        self.fleet.matcher.load(self.number, list(self._read_lanes()), self._view.scan)
+        for state in self.changes.states.values():
+            if state is not None and state.phase is Phase.READY:
+                self._line_up(state)
+
+    def stop_granting(self) -> None:
+        """Admit, but let nothing be chosen until `begin_granting`."""
+        self._grants = False
+        self._lanes.clear()
+        self.fleet.matcher.unload(self.number)
+
+    def _line_up(self, state: JobState) -> None:
+        key = keyspace.ready_key(state)
+        lane = keyspace.lane_of(key)
+        self._lanes.add(lane)
+        self.fleet.matcher.push(self.number, lane, key, self._view.scan)
 
     # -- after the transaction ---------------------------------------------------------------------
 
@@ -181,7 +201,7 @@ class Shard:
         """Say that the turn came to nothing; bring memory back to what the store holds."""
         self.changes = Changes()
         self.epoch = self._committed_epoch
-        self._lanes.clear()
+        self.stop_granting()
         self.timers.reset()
         self.drops.reset()
         self.load()
@@ -189,9 +209,8 @@ class Shard:
         self.leases.keep_only({(state.job_id, state.epoch) for state in live})
 
     def load(self) -> None:
-        """Read the live leases and the ready lanes from the store."""
+        """Read the live leases from the store."""
         self._live = {state.job_id: state for state in self._read_leased()}
-        self.fleet.matcher.load(self.number, list(self._read_lanes()), self._view.scan)
 
     def _read_leased(self) -> Iterator[JobState]:
         for key in walk(self._view.scan, keyspace.LEASED):

@@ -55,4 +55,5 @@ class Adopting:
             expire_leases(seat.shard, moment, produced_at_ms)
         elif echo.sequence >= seat.adopt_from:
             seat.stage = Stage.ACTIVE
+            seat.shard.begin_granting()
             resend_leases(seat.shard)

@@ -5,11 +5,12 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from scheduler.client.durations import Duration, duration_ms
+from scheduler.client.payloads import unfit
 from scheduler.core import bounds
 from scheduler.core.reports import Emit
 from scheduler.worker.lifespan import NO_RESOURCES, Resources
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from scheduler.client.request import Request
 
 T = TypeVar("T")
+
+_SHIELDABLE: Final = frozenset({"cancelled", "draining"})
+"""Reasons that wait for a shield; nothing may run beyond its timeout or its lease."""
 
 
 class Stopped(BaseException):
@@ -178,7 +182,7 @@ class Context:
     def check(self) -> None:
         """Leave the handler here, cleanly, if the run has to end: raises `Stopped`. Cheap enough for inner loops."""
         reason = self._run.stopping()
-        if reason and not self._shields:
+        if reason and not (self._shields and reason in _SHIELDABLE):
             raise Stopped(reason)
 
     def save(self, value: Any) -> None:
@@ -186,6 +190,9 @@ class Context:
 
         `value` is anything that JSON holds, at most `bounds.CHECKPOINT_MAX_BYTES` encoded (`ValueError`).
         """
+        problem = unfit(value)
+        if problem is not None:
+            raise ValueError(f"checkpoint {problem}")
         data = msgspec.json.encode(value)
         if len(data) > bounds.CHECKPOINT_MAX_BYTES:
             raise ValueError(f"checkpoint of {len(data)} bytes is above {bounds.CHECKPOINT_MAX_BYTES}")

@@ -34,13 +34,15 @@ class Topics:
 
     def messages(self, band="default"):
         """Return every record, read to the end as of now."""
-        consumer = Consumer({
-            "bootstrap.servers": self.bootstrap,
-            "group.id": self.prefix,
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 20,
-        })
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": self.prefix,
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 20,
+            }
+        )
         consumer.assign([TopicPartition(self.name(band), p, 0) for p in range(SHARDS)])
         found, open_partitions = [], SHARDS
         while open_partitions:

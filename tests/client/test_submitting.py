@@ -34,7 +34,9 @@ class TestReceipts:
         assert [ref.receipt.partition for ref in refs] == [keys.shard_of(ref.id, 8) for ref in refs]
 
     def test_the_priority_is_the_topic(self, submitter, topics, request_of):
-        refs = submitter.submit_many(request_of(priority=p) for p in ("interactive", "default", "bulk", 0, 4, 5))
+        refs = submitter.submit_many(
+            request_of(priority=p) for p in ("interactive", "default", "bulk", 0, 4, 5)
+        )
         bands = [ref.receipt.topic.rpartition(".")[2] for ref in refs]
         assert bands == ["interactive", "default", "bulk", "interactive", "default", "bulk"]
         assert [spec.priority for spec in topics.specs("interactive")] == [0, 0]
@@ -82,7 +84,9 @@ class TestKeys:
 
     def test_a_hundred_at_once(self, submitter, topics, request_of):
         with ThreadPoolExecutor(16) as pool:
-            refs = list(pool.map(lambda _: submitter.submit(request_of({"p": 1}, idempotency_key="K")), range(100)))
+            refs = list(
+                pool.map(lambda _: submitter.submit(request_of({"p": 1}, idempotency_key="K")), range(100))
+            )
         assert len({ref.id for ref in refs}) == 1
         assert len({ref.receipt for ref in refs}) == 100
         assert len({message.partition() for message in topics.messages()}) == 1
@@ -120,7 +124,9 @@ class TestAsync:
 
 class TestClients:
     def test_by_the_name_of_a_type(self, topics):
-        with Client("acme", connection={"bootstrap.servers": topics.bootstrap}, prefix=topics.prefix) as client:
+        with Client(
+            "acme", connection={"bootstrap.servers": topics.bootstrap}, prefix=topics.prefix
+        ) as client:
             one = client.submit("invoice.render", {"id": 17}, queue="invoices", timeout="1m")
             many = client.submit_many(client.request("invoice.render", {"id": n}) for n in range(5))
         assert {spec.job_id for spec in topics.specs()} == {one.id, *(ref.id for ref in many)}
@@ -199,7 +205,10 @@ class TestProcesses:
     def test_a_client_made_before_a_fork_works_in_the_child(self, submitter, topics, request_of):
         submitter.submit(request_of())
         submitter.submit_many([request_of()])  # both producers have threads that the child lacks
-        children = [fork(lambda: submitter.submit_many([submitter.submit(request_of()) and request_of()])) for _ in "ab"]
+        children = [
+            fork(lambda: submitter.submit_many([submitter.submit(request_of()) and request_of()]))
+            for _ in "ab"
+        ]
         submitter.submit(request_of())
         assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
         assert len(topics.ids()) == 2 + 2 * 2 + 1

@@ -39,7 +39,7 @@ def state(phase: Phase) -> JobState:
     return JobState("a", phase, 1, "t", "q", "x", 3, b"d", 1, 2, 5, 1_000, has_key=False)
 
 
-@pytest.mark.parametrize(("one", "other"), itertools.product(Phase, Phase))
+@pytest.mark.parametrize(("one", "other"), list(itertools.product(Phase, Phase)))
 def test_a_move_is_made_if_the_table_has_it_and_refused_otherwise(one, other):
     before = state(one)
     if (one, other) in LEGAL:
@@ -61,7 +61,7 @@ def test_nothing_but_ready_becomes_leased():
     assert [phase for phase in Phase if Phase.LEASED in MOVES[phase]] == [Phase.READY]
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", list(Phase))
 def test_a_job_is_born_in_few_states(phase):
     if phase in (Phase.LEASED, Phase.RETRYING, Phase.SUCCEEDED, Phase.FAILED):
         with pytest.raises(IllegalMove):

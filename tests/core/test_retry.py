@@ -54,7 +54,7 @@ def test_the_ceiling_doubles_up_to_the_most():
 def test_jitter_is_full_and_keeps_its_resolution():
     backoff = Backoff(base_ms=10_000, factor=1.0, max_ms=10_000)
     delays = [backoff_ms(backoff, 1, n / 1_000) for n in range(1_000)]
-    assert delays == [10 * n for n in range(1_000)]
+    assert all(abs(delay - 10 * n) <= 1 for n, delay in enumerate(delays))
 
 
 def test_nobody_could_start_it_backs_off_from_1_s_to_60_s():

@@ -1,7 +1,7 @@
 """Beats, deadlines and acknowledgements: how long a run may go on."""
 
 import pytest
-from play import Play
+from tests.worker.play import Play
 
 from scheduler.core.reports import Beat, Checkpoint, Fail, Release, Verdict
 from scheduler.worker.actions import ConfirmSave, GuardRun, KillRun, StartRun, Succeeded

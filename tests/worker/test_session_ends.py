@@ -1,7 +1,7 @@
 """How runs end: outcomes, deaths of children, undelivered reports, and the drain."""
 
 import pytest
-from play import Play
+from tests.worker.play import Play
 
 from scheduler.core.job import ErrorInfo
 from scheduler.core.reports import Beat, Done, Emit, Fail, Offer, Release, Verdict

@@ -1,7 +1,7 @@
 """Start or release: which leases a session accepts, and what it remembers of those it ended."""
 
 import pytest
-from play import Play, replaced
+from tests.worker.play import Play, replaced
 
 from scheduler.core.reports import Beat, Done, Offer, Release, ReleaseReason
 from scheduler.worker.actions import KillRun, Snoozed, StartRun, StopRun, Succeeded

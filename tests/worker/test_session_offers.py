@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from play import BOOT_ID, Play
+from tests.worker.play import BOOT_ID, Play
 
 from scheduler.core.keys import murmur2
 from scheduler.core.reports import Done, Offer

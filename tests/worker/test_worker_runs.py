@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from workers import FAST, Worker, appears, eventually, gone, running
+from tests.worker.workers import FAST, Worker, appears, eventually, gone, running
 
 from scheduler.core.reports import Beat, Checkpoint, Done, Fail, Release, ReleaseReason, Verdict
 

@@ -27,7 +27,7 @@ async def mistakes(ctx: Context) -> None:
     await deliver.asubmit(ctx, "http://example.com")  # mistake
     await deliver.asubmit(url=b"http://example.com")  # mistake
     number: str = deliver.submit("http://example.com").result()  # mistake
-    send_email.submit(to="ann@example.com", subject=number).stat  # mistake
+    _ = send_email.submit(to="ann@example.com", subject=number).stat  # mistake
     raise Retry(after=30)  # mistake
 
 

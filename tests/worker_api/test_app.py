@@ -49,7 +49,9 @@ def recorder():
 
 class TestDeclaring:
     def test_what_the_worker_gets(self, app):
-        @app.job(queue="video", memory="4GB", give_up_on=(KeyError,), timeout="20m", cron="0 2 * * *", tz="UTC")
+        @app.job(
+            queue="video", memory="4GB", give_up_on=(KeyError,), timeout="20m", cron="0 2 * * *", tz="UTC"
+        )
         def transcode(ctx: Context, video_id: str) -> int:
             return len(video_id)
 
@@ -90,9 +92,15 @@ class TestDeclaring:
         ("options", "message"),
         [
             ({"timeout": 30}, "documented: timeout: 30 has no unit: write '30s', or give a timedelta"),
-            ({"memory": 4_000_000}, "documented: memory: 4000000 is not a size: write it like '512MB' or '4GiB'"),
+            (
+                {"memory": 4_000_000},
+                "documented: memory: 4000000 is not a size: write it like '512MB' or '4GiB'",
+            ),
             ({"memory": "4"}, "documented: memory: '4' is not a size"),
-            ({"give_up_on": ("KeyError",)}, "documented: give_up_on: ('KeyError',) is not a tuple of exception classes"),
+            (
+                {"give_up_on": ("KeyError",)},
+                "documented: give_up_on: ('KeyError',) is not a tuple of exception classes",
+            ),
             ({"priority": "urgent"}, "documented: priority: 'urgent' is not 'interactive'"),
             ({"tz": "UTC"}, "documented: tz: it is the time zone of a cron=, which is missing"),
             ({"cron": 5}, "documented: cron: 5 is not a string"),
@@ -110,7 +118,9 @@ class TestDeclaring:
     def test_two_of_one_type(self, app):
         app.job(name="same")(documented)
         app.job(name="same")(documented)  # its module was reloaded
-        with pytest.raises(InvalidJob, match=r"other: shop.same is taken by .*documented: give one of them a name="):
+        with pytest.raises(
+            InvalidJob, match=r"other: shop.same is taken by .*documented: give one of them a name="
+        ):
             app.job(name="same")(other)
 
     def test_parentheses_are_needed(self, app):
@@ -140,7 +150,14 @@ def other(a: int) -> int:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0B", 0), ("4GB", 4_000_000_000), ("4GiB", 4 << 30), ("512 MB", 512_000_000), ("1.5KiB", 1_536), ("1TB", 10**12)],
+    [
+        ("0B", 0),
+        ("4GB", 4_000_000_000),
+        ("4GiB", 4 << 30),
+        ("512 MB", 512_000_000),
+        ("1.5KiB", 1_536),
+        ("1TB", 10**12),
+    ],
 )
 def test_sizes(text, size):
     assert size_bytes(text) == size
@@ -174,7 +191,7 @@ class TestCalling:
             return a
 
         async def go():
-            with pytest.raises(RuntimeError, match="await its .fn"):
+            with pytest.raises(RuntimeError, match=r"await its .fn"):
                 later(1)
             return await later.fn(2)
 
@@ -190,7 +207,11 @@ class TestSubmitting:
         (request,) = recorder.requests
         assert ref.id == request.id
         assert (request.spec.type, request.spec.queue, request.spec.max_attempts) == ("shop.send", "email", 7)
-        assert (request.spec.timeout_ms, request.band, request.spec.labels) == (30_000, Band.BULK, {"team": "a"})
+        assert (request.spec.timeout_ms, request.band, request.spec.labels) == (
+            30_000,
+            Band.BULK,
+            {"team": "a"},
+        )
         assert request.spec.payload == b'{"to":"ann@example.com"}'
         send.options(queue="vip", priority=0).options(delay="1h").submit("bob@example.com")
         send.submit("carl@example.com")
@@ -217,7 +238,7 @@ class TestSubmitting:
             lambda: send.options(after=["x"]),
             lambda: send.options(timeout="25h").submit("a"),
         ):
-            with pytest.raises(InvalidJob, match="^send: "):
+            with pytest.raises(InvalidJob, match=r"^send: "):
                 wrong()
         assert recorder.requests == []
 
@@ -247,7 +268,9 @@ class TestSubmitting:
         @app.job()
         def send(to: str) -> None: ...
 
-        with pytest.raises(scheduler.NotSubmitted, match=f"there is no topic {fresh_prefix}submit.default at {kafka}"):
+        with pytest.raises(
+            scheduler.NotSubmitted, match=f"there is no topic {fresh_prefix}submit.default at {kafka}"
+        ):
             send.submit("a")
         app.submitter().close()
 
@@ -286,9 +309,14 @@ class TestImporting:
         """
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         lines = {}
-        for what in ("App, Context, Fail, Message, Retry, Snooze", "App, Client, Context, Fail, Message, Retry, Snooze"):
+        for what in (
+            "App, Context, Fail, Message, Retry, Snooze",
+            "App, Client, Context, Fail, Message, Retry, Snooze",
+        ):
             code = script.replace("App, Client, Context, Fail, Message, Retry, Snooze", what)
-            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+            )
             assert done.returncode == 0, done.stderr
             lines[what] = done.stdout.strip()
         assert list(lines.values()) == ["[] False 1", "[] True 1"]

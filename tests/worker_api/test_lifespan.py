@@ -26,8 +26,10 @@ def app_and_log():
     @contextmanager
     def pool():
         log.append("pool opened")
-        yield Pool()
-        log.append("pool closed")
+        try:
+            yield Pool()
+        finally:
+            log.append("pool closed")
 
     @app.lifespan
     @asynccontextmanager

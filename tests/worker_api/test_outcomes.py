@@ -40,7 +40,10 @@ def test_retry_after_as_http_sends_it():
     assert Retry(after="30").after_ms == 30_000
     assert Retry(after=" 0 ").after_ms == 0
     in_an_hour = datetime.now(UTC) + timedelta(hours=1)
-    for header in (format_datetime(in_an_hour, usegmt=True), in_an_hour.strftime("%A, %d-%b-%y %H:%M:%S GMT")):
+    for header in (
+        format_datetime(in_an_hour, usegmt=True),
+        in_an_hour.strftime("%A, %d-%b-%y %H:%M:%S GMT"),
+    ):
         assert Retry(after=header).after_ms == pytest.approx(3_600_000, abs=5_000)
 
 
@@ -59,16 +62,25 @@ def test_a_server_may_exaggerate_but_an_author_may_not():
 
 @pytest.mark.parametrize("wrong", [30, 30.0, True, "soon", "Mon, 99 Foo 2026 00:00:00 GMT", "-5", "5 s"])
 def test_what_is_no_delay(wrong):
-    with pytest.raises(ValueError, match="duration|unit"):
+    with pytest.raises(ValueError, match=r"duration|unit"):
         Retry(after=wrong)
 
 
 @pytest.mark.parametrize("wrong", [600, 0.5, "600"])
 def test_a_snooze_needs_a_unit(wrong):
-    with pytest.raises(ValueError, match="has no unit: write '.*s', or give a timedelta"):
+    with pytest.raises(ValueError, match=r"has no unit: write '.*s', or give a timedelta"):
         Snooze(wrong)
 
 
 def test_what_a_log_line_shows():
-    shown = [str(o) for o in (Retry("5s"), Retry("5s", "busy"), Retry(), Snooze("1m"), Fail("bad"), Cancel("off"))]
-    assert shown == ["retry after 5000 ms", "busy (retry after 5000 ms)", "retry", "snooze for 60000 ms", "bad", "off"]
+    shown = [
+        str(o) for o in (Retry("5s"), Retry("5s", "busy"), Retry(), Snooze("1m"), Fail("bad"), Cancel("off"))
+    ]
+    assert shown == [
+        "retry after 5000 ms",
+        "busy (retry after 5000 ms)",
+        "retry",
+        "snooze for 60000 ms",
+        "bad",
+        "off",
+    ]

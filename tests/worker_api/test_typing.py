@@ -21,9 +21,24 @@ def mypy(file, folder):
     config.write_text("[mypy]\nstrict = true\n")
     environment = {**os.environ, "MYPYPATH": str(HERE / "stubs")}
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(folder / "cache")]
-        + ["--explicit-package-bases", "--hide-error-context", "--no-error-summary", "--follow-imports=silent"]
-        + ["--ignore-missing-imports", str(file)],
+        [
+            *(
+                sys.executable,
+                "-m",
+                "mypy",
+                "--config-file",
+                str(config),
+                "--cache-dir",
+                str(folder / "cache"),
+            ),
+            *(
+                "--explicit-package-bases",
+                "--hide-error-context",
+                "--no-error-summary",
+                "--follow-imports=silent",
+            ),
+            *("--ignore-missing-imports", str(file)),
+        ],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -31,7 +46,9 @@ def mypy(file, folder):
         check=False,
     )
     assert done.stderr == ""
-    return {(Path(found["file"]).name, int(found["line"])): found["text"] for found in ERROR.finditer(done.stdout)}
+    return {
+        (Path(found["file"]).name, int(found["line"])): found["text"] for found in ERROR.finditer(done.stdout)
+    }
 
 
 def pyright(file, folder):
@@ -48,8 +65,10 @@ def pyright(file, folder):
         ),
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pyright", "--outputjson", "--project", str(config)]
-        + ["--pythonpath", sys.executable],
+        [
+            *(sys.executable, "-m", "pyright", "--outputjson", "--project", str(config)),
+            *("--pythonpath", sys.executable),
+        ],
         capture_output=True,
         text=True,
         cwd=ROOT,

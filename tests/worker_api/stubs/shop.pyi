@@ -1,5 +1,3 @@
-"""What the example's own code base provides."""
-
 from datetime import datetime
 
 class InvalidAddress(Exception): ...
