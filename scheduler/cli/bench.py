@@ -41,7 +41,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON 
 @click.pass_context
 def drain(ctx: click.Context, jobs: int, slots: int, as_json: bool) -> None:
     """Drain a backlog: jobs_per_s, dispatcher_us_per_job, records and bytes per job."""
-    from scheduler.bench.drain import drain as run  # noqa: PLC0415 - lazily: --help is to be quick
+    from scheduler.bench.drain import drain as run
 
     _report(ctx, lambda properties: run(properties, jobs, slots), as_json=as_json)
 
@@ -53,7 +53,7 @@ def drain(ctx: click.Context, jobs: int, slots: int, as_json: bool) -> None:
 @click.pass_context
 def latency(ctx: click.Context, rate: int, seconds: int, as_json: bool) -> None:
     """Time from submit to start at a steady rate: p50_ms, p99_ms."""
-    from scheduler.bench.latency import latency as run  # noqa: PLC0415
+    from scheduler.bench.latency import latency as run
 
     _report(ctx, lambda properties: run(properties, rate, seconds), as_json=as_json)
 
@@ -64,7 +64,7 @@ def latency(ctx: click.Context, rate: int, seconds: int, as_json: bool) -> None:
 @click.pass_context
 def submit(ctx: click.Context, jobs: int, as_json: bool) -> None:
     """Submit with submit_many from one process: jobs_per_s."""
-    from scheduler.bench.submit import submit as run  # noqa: PLC0415
+    from scheduler.bench.submit import submit as run
 
     _report(ctx, lambda properties: run(properties, jobs), as_json=as_json)
 
@@ -75,7 +75,7 @@ def submit(ctx: click.Context, jobs: int, as_json: bool) -> None:
 @click.pass_context
 def scheduled(ctx: click.Context, jobs: int, as_json: bool) -> None:
     """Run many scheduled jobs: dispatcher_rss_mb, early, lateness_p99_ms."""
-    from scheduler.bench.scheduled import scheduled as run  # noqa: PLC0415
+    from scheduler.bench.scheduled import scheduled as run
 
     _report(ctx, lambda properties: run(properties, jobs), as_json=as_json)
 
@@ -98,7 +98,7 @@ def _broker(ctx: click.Context) -> Iterator[Mapping[str, str]]:
     if ctx.find_root().params["bootstrap"] or os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         yield connection.properties
         return
-    from scheduler import devkafka  # noqa: PLC0415
+    from scheduler import devkafka
 
     try:
         cluster = devkafka.start(say=lambda text: click.echo(text, err=True))

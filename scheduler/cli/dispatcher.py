@@ -47,7 +47,7 @@ def dispatcher(
 
     Any number may run; they share the shards out among themselves. SIGTERM and Ctrl-C stop it cleanly.
     """
-    from scheduler.cli.signals import signals_call  # noqa: PLC0415 - lazily: --help is to be quick
+    from scheduler.cli.signals import signals_call
 
     stopping = threading.Event()
     name = name or socket.gethostname()
@@ -61,11 +61,11 @@ def dispatcher(
 
 def configure(connection: Connection, settings_path: Path | None, prefix: str) -> Config:
     """Check the topics and settings; raise `exits.Failed` with a diff or the place of the error."""
-    from scheduler.cli.settings_file import SettingsError, load_settings  # noqa: PLC0415
-    from scheduler.dispatcher.config import Config, Ground  # noqa: PLC0415
-    from scheduler.dispatcher.ports import LogError  # noqa: PLC0415
-    from scheduler.kafka.admin import Admin  # noqa: PLC0415
-    from scheduler.kafka.verify import LayoutError, layout_of, require  # noqa: PLC0415
+    from scheduler.cli.settings_file import SettingsError, load_settings
+    from scheduler.dispatcher.config import Config, Ground
+    from scheduler.dispatcher.ports import LogError
+    from scheduler.kafka.admin import Admin
+    from scheduler.kafka.verify import LayoutError, layout_of, require
 
     try:
         settings = load_settings(settings_path, prefix)
@@ -94,14 +94,14 @@ def configure(connection: Connection, settings_path: Path | None, prefix: str) -
 
 def build(connection: Connection, config: Config, name: str, state_dir: Path, metrics_port: int | None) -> Engine:
     """Put a dispatcher together."""
-    from prometheus_client import REGISTRY, start_http_server  # noqa: PLC0415
+    from prometheus_client import REGISTRY, start_http_server
 
-    from scheduler.dispatcher.engine import Engine, World  # noqa: PLC0415
-    from scheduler.dispatcher.real import MachineChance, MachineClock, failpoint_from  # noqa: PLC0415
-    from scheduler.kafka.changelog import KafkaChangelog  # noqa: PLC0415
-    from scheduler.kafka.log import KafkaLog, LogSettings  # noqa: PLC0415
-    from scheduler.observe.signals import PrometheusSignals  # noqa: PLC0415
-    from scheduler.storage.rocks import RocksStores  # noqa: PLC0415
+    from scheduler.dispatcher.engine import Engine, World
+    from scheduler.dispatcher.real import MachineChance, MachineClock, failpoint_from
+    from scheduler.kafka.changelog import KafkaChangelog
+    from scheduler.kafka.log import KafkaLog, LogSettings
+    from scheduler.observe.signals import PrometheusSignals
+    from scheduler.storage.rocks import RocksStores
 
     if metrics_port is not None:
         start_http_server(metrics_port, addr="127.0.0.1")
@@ -110,13 +110,17 @@ def build(connection: Connection, config: Config, name: str, state_dir: Path, me
     world = World(
         log,
         KafkaChangelog(connection.properties, prefix=prefix),
-        RocksStores(state_dir),
+        RocksStores(state_dir, on_wiped=_say_wiped),
         MachineClock(),
         MachineChance(),
         PrometheusSignals(REGISTRY),
         failpoint_from(os.environ),
     )
     return Engine(config, world)
+
+
+def _say_wiped(path: Path, why: str) -> None:
+    click.echo(f"local state at {path} was unusable and is built anew from the changelog: {why}", err=True)
 
 
 def default_state_dir(name: str) -> Path:

@@ -12,7 +12,7 @@ from scheduler.client.showing import shown, unknown
 from scheduler.core import bounds
 from scheduler.core.spec import Backoff, Band, OnParentFailure
 
-Priority = Literal["interactive", "default", "bulk", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+Priority = Literal["interactive", "default", "bulk"] | int  # an integer is 0 to 9
 
 
 class BackoffOptions(TypedDict, total=False):

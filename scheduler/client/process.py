@@ -80,7 +80,10 @@ class Process:
     def _new_lane(self, pace: Pace) -> Lane:
         with self._lock:
             if pace not in self._lanes:
-                self._lanes[pace] = Lane(producer_properties(self.config, pace))
+                try:
+                    self._lanes[pace] = Lane(producer_properties(self.config, pace))
+                except KafkaException as error:
+                    raise NotSubmitted(f"the Kafka settings can't be used: {error.args[0].str()}") from None
             return self._lanes[pace]
 
     def _unqueueable(self, pace: Pace, topic: str, error: KafkaError) -> None:

@@ -36,13 +36,17 @@ class Renewal(msgspec.Struct, eq=False):
 class Leases:
     """The renewal table of a shard, its due times, and its echoes."""
 
-    def __init__(self, timing: Timing) -> None:
-        """Begin with no lease."""
+    def __init__(self, timing: Timing, last_echo: int = 0) -> None:
+        """Begin with no lease; `last_echo` is the last one this process sent to the shard, when it held it before.
+
+        Echoes are never numbered alike: one that comes late, from before the shard was lost and regained,
+        would otherwise pass for the one just sent, and the reports between the two would not have been read.
+        """
         self._timing = timing
         self._table: dict[str, Renewal] = {}
         self._due: list[tuple[int, str, int]] = []
         self._echoes: dict[int, int] = {}
-        self._sequence = 0
+        self._sequence = last_echo
         self._echoed_at_ms: int | None = None
 
     def __len__(self) -> int:

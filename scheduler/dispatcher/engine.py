@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from scheduler.codec.confluent import Confluent
 from scheduler.core import bounds
 from scheduler.core.fleet import Fleet, new_fleet
 from scheduler.core.granting import grant_all
@@ -62,6 +63,7 @@ class World(msgspec.Struct, frozen=True):
     chance: Chance
     signals: Signals
     failpoint: Callable[[str], None]
+    confluent: Confluent | None = None
 
 
 class Engine:
@@ -76,8 +78,9 @@ class Engine:
         self._clock = EngineClock(world.clock)
         self._fleet: Fleet = new_fleet(world.log.owner, ground.shards, config.settings, config.timing)
         self._seats: dict[int, Seat] = {}
+        self._last_echoes: dict[int, int] = {}  # of shards held before
         self._suspicion = Suspicion()
-        self._intake = Intake(ground.prefix, ground.shards, config.settings)
+        self._intake = Intake(ground.prefix, ground.shards, config.settings, world.confluent)
         self._adopting = Adopting(self._log, self._clock)
         self._reading = Reading(config, self._log, self._clock, self._intake, self._suspicion, self._adopting)
         self._restorer = Restorer(ground, world.stores, world.changelog)
@@ -110,7 +113,7 @@ class Engine:
             self._aborted(error)
         except PositionLost as error:
             # The input is held: nothing more of it is read, nothing is skipped, everything else goes on.
-            _log.error("held: %s", error)  # noqa: TRY400 - the trace says nothing
+            _log.error("held: %s", error)
             self._world.signals.failed("position_lost")
         except OutcomeUnknown as error:
             _log.warning("outcome of a commit unknown, restoring: %s", error)
@@ -233,7 +236,8 @@ class Engine:
             self._lose(number)
         for number in polled.gained:
             self._lose(number)
-            seat = self._seats[number] = Seat(number, self._config.timing)
+            last_echo = self._last_echoes.get(number, 0)
+            seat = self._seats[number] = Seat(number, self._config.timing, last_echo)
             self._restorer.begin(seat.number, self._wall_ms(), None)
         if polled.lost or polled.gained:
             self._world.signals.rebalanced(sorted(self._seats))
@@ -246,6 +250,7 @@ class Engine:
         self._fleet.matcher.unload(number)
         self._reading.forget(number)
         seat.leases.clear()
+        self._last_echoes[number] = seat.leases.last_echo
         if seat.store is not None:
             seat.store.close()
 
@@ -256,6 +261,7 @@ class Engine:
         mono_ms = self._clock.mono_ms()
         for number, store, meta in self._restorer.slice(self._config.restore_slice_ms, self._wall_ms()):
             self._restored(self._seats[number], store, meta)
+        self._world.failpoint("in_takeover")
         for number, held_by in self._restorer.held_back(mono_ms, self._config.held_back_ms):
             self._fence_holder(number, held_by)
         return True

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from scheduler.codec.commands import decode_command
-from scheduler.codec.job import decode_job, with_id
+from scheduler.codec.confluent import Confluent
+from scheduler.codec.job import decode_job, identify, with_id
 from scheduler.codec.reports import decode_report
 from scheduler.codec.retry import decode_retry
 from scheduler.core import keys, wakeups
@@ -29,7 +30,7 @@ from scheduler.core.reporting import (
 from scheduler.core.reports import Beat, Checkpoint, Done, Echo, Fail, Offer, Release
 from scheduler.core.settings import Settings
 from scheduler.core.shard import Shard
-from scheduler.core.spec import Band
+from scheduler.core.spec import Band, JobSpec
 from scheduler.core.validation import Refused, check
 from scheduler.dispatcher.ports import Record
 
@@ -46,15 +47,21 @@ _HANDLERS: Final[dict[type, Callable[..., None]]] = {
 class Intake:
     """Hands records to the core of their shard."""
 
-    def __init__(self, prefix: str, shards: int, settings: Settings) -> None:
-        """Take the topic prefix (ids derive from whole topic names), S, and the queue settings."""
+    def __init__(self, prefix: str, shards: int, settings: Settings, confluent: Confluent | None) -> None:
+        """Take the topic prefix (ids derive from whole topic names), S, the queue settings, and what reads
+        the framing of a schema registry, if one is configured.
+        """
+        self._confluent = confluent
         self._prefix = prefix
         self._shards = shards
         self._settings = settings
         self.refused_emits: set[str] = set()  # jobs whose emitted records the broker refused
 
     def take(self, shard: Shard, moment: Moment, record: Record) -> Echo | None:
-        """Act on one record; an echo is returned to the caller, who knows whose it is."""
+        """Act on one record; an echo is returned to the caller, who knows whose it is.
+
+        Raises `RegistryUnavailable` if the record has to wait for the schema registry.
+        """
         source = record.input
         try:
             if source is Input.REPORTS:
@@ -101,13 +108,11 @@ class Intake:
         self._admit(shard, moment, command)
 
     def _submit(self, shard: Shard, moment: Moment, record: Record) -> None:
-        spec = decode_job(record.value)
-        raw = record.value or b""
+        spec = decode_job(record.value, self._confluent)
         topic = self.topic(record)
-        if not spec.job_id:
-            job_id = keys.id_from_coordinates(topic, record.shard, record.offset)
-            raw, spec = with_id(raw, spec, job_id)
-        check(spec, self._settings.queue(spec.queue))
+        job_id = identify(spec, topic, record.shard, record.offset)
+        raw, spec = with_id(record.value or b"", spec, job_id)
+        self._check(spec)
         home = keys.shard_of(spec.job_id, self._shards)
         band = band_of(record.input)
         if home != record.shard:
@@ -120,7 +125,7 @@ class Intake:
 
     def _admit(self, shard: Shard, moment: Moment, command: Forward) -> None:
         spec = decode_job(command.spec)
-        check(spec, self._settings.queue(spec.queue))
+        self._check(spec)
         home = keys.shard_of(spec.job_id, self._shards)
         if home != shard.number:
             shard.changes.outputs.append(CommandOut(home, command))
@@ -130,6 +135,11 @@ class Intake:
             spec, command.spec, Band(command.band), command.appended_at_ms, command.offset, source
         )
         admit(shard, moment, submitted)
+
+    def _check(self, spec: JobSpec) -> None:
+        check(spec, self._settings.queue(spec.queue))
+        if spec.after:
+            raise Refused(Refusal.UNSUPPORTED, "/after: dependencies are not available in this version")
 
     def apply_command(self, shard: Shard, moment: Moment, command: Forward) -> None:
         """Act on a command between two shards held here, without a detour over Kafka."""

@@ -1,7 +1,9 @@
 """The inputs of one turn: which records it takes, and where to go back to if it fails."""
 
+import logging
 from collections import deque
 
+from scheduler.codec.errors import RegistryUnavailable
 from scheduler.core.inputs import RETRIES, SUBMITS, Input
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import Refusal
@@ -14,7 +16,10 @@ from scheduler.dispatcher.seat import Seat
 from scheduler.dispatcher.suspicion import Suspicion
 from scheduler.dispatcher.waiting_room import WaitingRoom
 
+_log = logging.getLogger(__name__)
+
 _LOOK_AT_CLOCK_EVERY = 64
+_HOLD_MS = 5_000  # how long an input waits before the registry is asked again
 
 
 class InputCrashed(Exception):
@@ -46,6 +51,7 @@ class Reading:
         self._suspicion = suspicion
         self._adopting = adopting
         self._first: dict[tuple[int, Input], int] = {}
+        self._held: dict[tuple[int, Input], int] = {}  # inputs that wait for the registry, and until when
         self.pending: deque[Record] = deque()
         self.taken: list[Record] = []
 
@@ -64,6 +70,8 @@ class Reading:
 
     def take(self, seats: dict[int, Seat], moment: Moment) -> None:
         """Act on pending records and due retries, within the turn's budgets."""
+        if self._held:
+            self._let_go(seats, moment.mono_ms)
         limit = self._suspicion.turn_limit(self._config.turn_records)
         deadline_ms = moment.mono_ms + self._config.turn_decide_ms
         pending = self.pending
@@ -113,6 +121,10 @@ class Reading:
     ) -> None:
         seat.at_end.discard(source)
         room = seat.rooms.get(source)
+        if room is None and self._held.pop((seat.number, source), None) is not None:
+            seat.positions[source] = offset
+            self._log.resume(seat.number, source, offset)
+            return
         if room is None:
             seat.positions[source] = offset
             back[seat.number, source] = offset
@@ -129,11 +141,13 @@ class Reading:
         """Forget what was read of a shard that is gone."""
         self.pending = deque(record for record in self.pending if record.shard != number)
         self._first = {key: offset for key, offset in self._first.items() if key[0] != number}
+        self._held = {key: until_ms for key, until_ms in self._held.items() if key[0] != number}
 
     def clear(self) -> None:
         """Forget everything that was read."""
         self.pending.clear()
         self._first.clear()
+        self._held.clear()
         self.taken.clear()
 
     def _may_try(self, seat: Seat, record: Record) -> bool:
@@ -152,6 +166,9 @@ class Reading:
         else:
             try:
                 echo = self._intake.take(shard, moment, record)
+            except RegistryUnavailable as error:
+                self._hold(seat, moment, record, error)
+                return
             except Exception as error:
                 raise InputCrashed(record) from error
             if echo is not None:
@@ -161,6 +178,26 @@ class Reading:
         if source in _SUBMITS:
             shard.read_up_to_ms[source] = record.at_ms
         seat.at_end.discard(source)
+
+    def _hold(self, seat: Seat, moment: Moment, record: Record, why: RegistryUnavailable) -> None:
+        """Read nothing more of an input for a while: nothing is wrong with its records, so none is refused."""
+        key = (seat.number, record.input)
+        _log.warning(
+            "shard %d, %s held at %d: %s", seat.number, record.input.name.lower(), record.offset, why
+        )
+        self.taken.pop()
+        self._held[key] = moment.mono_ms + _HOLD_MS
+        self._log.pause(*key)
+        kept = [each for each in self.pending if (each.shard, each.input) != key]
+        self.pending.clear()
+        self.pending.extend(kept)
+
+    def _let_go(self, seats: dict[int, Seat], mono_ms: int) -> None:
+        for key in [key for key, until_ms in self._held.items() if until_ms <= mono_ms]:
+            del self._held[key]
+            seat = seats.get(key[0])
+            if seat is not None and seat.reads:
+                self._log.resume(*key, seat.positions[key[1]])
 
     def _wait(self, seat: Seat, record: Record) -> None:
         room = seat.rooms[record.input]

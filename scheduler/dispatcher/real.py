@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 
 from scheduler.core.bounds import TOKEN_BYTES
 
-_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # counts suspended time where there is such a clock
+_BOOT = getattr(
+    time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC
+)  # counts suspended time where there is such a clock
 
 
 class MachineClock:
@@ -35,7 +37,7 @@ class MachineChance:
 
     def fraction(self) -> float:
         """Return a number uniform in [0, 1)."""
-        return random.random()  # noqa: S311 - jitter, not a secret
+        return random.random()
 
     def token(self) -> bytes:
         """Return 16 random bytes that nobody can guess."""

@@ -33,11 +33,11 @@ class Stage(Enum):
 class Seat:
     """One shard held by this process."""
 
-    def __init__(self, number: int, timing: Timing) -> None:
-        """Begin to restore; the store is opened by the restorer."""
+    def __init__(self, number: int, timing: Timing, last_echo: int = 0) -> None:
+        """Begin to restore; the store is opened by the restorer. `last_echo`: see `Leases`."""
         self.number = number
         self.stage = Stage.RESTORING
-        self.leases = Leases(timing)
+        self.leases = Leases(timing, last_echo)
         self.store: Store | None = None
         self._shard: Shard | None = None
         self._meta: Meta | None = None

@@ -318,7 +318,7 @@ class Session:
             if run is None or now_ms >= run.deadline_ms:
                 continue  # too late: the guard may have ended it, and the dispatcher may have given it up
             lease_ms = run.lease.lease_ms
-            deadline_ms = mail.sent_ms + lease_ms - self._timing.margin_ms(lease_ms)
+            deadline_ms = mail.sent_ms + lease_ms
             if deadline_ms > run.deadline_ms:
                 run.deadline_ms = deadline_ms
                 self._desk.actions.append(GuardRun(number, deadline_ms))

@@ -12,6 +12,7 @@ def world() -> Iterator[World]:
     """Four shards and one active dispatcher, `d1`; the whole history is checked at the end."""
     world = World()
     world.start()
+    world.outlive()
     yield world
     world.finish()
 

@@ -18,6 +18,7 @@ from scheduler.core.settings import QueueSettings, Settings
 from scheduler.core.spec import Band, JobSpec
 from scheduler.core.timing import Timing
 from scheduler.dispatcher import engine
+from scheduler.dispatcher.care import SURVIVED_MS
 from scheduler.dispatcher.config import Config, Ground
 from scheduler.dispatcher.engine import Engine
 from scheduler.dispatcher.seat import Stage
@@ -155,6 +156,10 @@ class World:
         dispatcher = self.join(name, **how)
         self.until(dispatcher.is_active)
         return dispatcher
+
+    def outlive(self) -> None:
+        """Let time pass until the owners count as healthy: owners that die young make the next one careful."""
+        self.wait(SURVIVED_MS + 2_000, every_ms=2_000)
 
     def kill(self, name: str) -> Dispatcher:
         """Take a dispatcher away as kill -9 would: nothing is closed, its member leaves the group."""

@@ -109,7 +109,11 @@ class Adversary(RuleBasedStateMachine):
                 assert action.partition == run.lease.shard
         elif isinstance(report, Done | Fail | Release):
             key = (report.job_id, report.epoch)
-            assert key not in self.ended, "one report ends a lease"
+            forgotten = self.now - self.ended.get(key, self.now) >= TIMING.first_ms
+            if forgotten:
+                assert report.reason == "too_late"  # what its offer can't start any more
+            else:
+                assert key not in self.ended, "one report ends a lease"
             self.ended[key] = self.now
             assert key not in {(r.lease.job_id, r.lease.epoch) for r in self.alive.values()}, "its child may live"
             if report.freed is not None:
@@ -192,10 +196,9 @@ class Adversary(RuleBasedStateMachine):
             "snooze": Snoozed(5),
             "leave": Left("timeout"),
         }[what]
-        if not run.killed:
-            del self.alive[number]
+        if not run.killed or what == "ok":
+            del self.alive[number]  # a success counts even if it was to be killed: its work is done
         self.perform(self.session.on_finished(number, outcome, self.now))
-        self.alive.pop(number, None) if not run.killed else None
 
     @precondition(lambda self: self.alive)
     @rule(which=CHOICE)
