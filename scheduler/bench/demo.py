@@ -14,7 +14,7 @@ import msgspec
 from scheduler import devkafka
 from scheduler.bench import runlog
 from scheduler.bench.demo_load import submit_all
-from scheduler.bench.demo_view import Progress, plain, table, view
+from scheduler.bench.demo_view import Progress, table, view
 from scheduler.bench.judge import Expected, Judge, Verdict
 from scheduler.bench.site import Process, Site
 from scheduler.bench.third_party import ThirdParty
@@ -44,10 +44,19 @@ def run_demo(*, as_json: bool, keep: bool, jobs: int | None) -> int:
             else:
                 table(verdict)
             if keep:
-                _stay(site, cluster.bootstrap)
+                _leave_running(site, cluster)
         finally:
             site.close()
     return 0 if verdict.clean else 1
+
+
+def _leave_running(site: Site, cluster: devkafka.Cluster) -> None:
+    left = site.let_go()
+    cluster.leave_running(left)
+    _say(
+        f"Everything goes on running, workers and dispatchers as {', '.join(map(str, left.values()))}. Next:"
+    )
+    _say(next_commands(site.prefix, cluster.bootstrap))
 
 
 class Demo:
@@ -144,27 +153,15 @@ class Demo:
         )
 
 
-def _stay(site: Site, bootstrap: str) -> None:
-    plain(
-        f"Everything goes on running until Ctrl-C. In another terminal:\n{next_commands(site.prefix, bootstrap)}"
-    )
-    stop = threading.Event()
-    try:
-        stop.wait()
-    except KeyboardInterrupt:
-        plain("stopping")
-
-
 def next_commands(prefix: str, bootstrap: str) -> str:
     """Return the three commands to go on with."""
-    env = f"JOBS_PREFIX={prefix} KAFKA_BOOTSTRAP_SERVERS={bootstrap}"
     scheduler = ".venv/bin/scheduler" if Path(".venv/bin/scheduler").exists() else "scheduler"
     return "\n".join(
-        f"  {env} {scheduler} {command}"
+        f"  {scheduler} {command}"
         for command in (
-            f"topics verify --prefix {prefix}",
-            f"schema check --topic {prefix}submit.default --last 100",
-            "worker scheduler.bench.demo_jobs:app --slots 4",
+            f"-b {bootstrap} topics verify --prefix {prefix}",
+            f"-b {bootstrap} schema check --topic {prefix}submit.default --last 100",
+            "dev stop",
         )
     )
 

@@ -74,11 +74,6 @@ def table(verdict: Verdict) -> None:
     Console(file=sys.stdout).print(rows)
 
 
-def plain(text: str) -> None:
-    """Print text as it is."""
-    click.echo(text)
-
-
 def _zero(count: int) -> tuple[str, str]:
     return f"{count:,}", "" if count == 0 else "MUST BE ZERO"
 

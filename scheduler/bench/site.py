@@ -80,6 +80,7 @@ class Site:
         self.shards = shards
         self.prefix = prefix or f"bench-{secrets.token_hex(4)}."
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-scheduler-"))
+        self._folder_is_ours = True
         self.processes: list[Process] = []
         apply(self.properties, Layout(shards, {"default": 64}, 1, self.prefix))
 
@@ -96,11 +97,19 @@ class Site:
         """Start a worker for `target`."""
         return self._start(name, ["worker", target, "--slots", str(slots), "--name", name], environ or {})
 
+    def let_go(self) -> dict[str, int]:
+        """Leave the processes that run to somebody else, with the folder; return their ids by name, workers first."""
+        left = {process.name: process.pid for process in reversed(self.processes) if process.alive()}
+        self.processes.clear()
+        self._folder_is_ours = False
+        return left
+
     def close(self) -> None:
         """Stop every process, workers first, and remove the folder."""
         for process in reversed(self.processes):
             process.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._folder_is_ours:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(
         self, name: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None

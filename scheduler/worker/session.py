@@ -216,7 +216,7 @@ class Session:
         self._enforce(now_ms)
         if not self._draining:
             self._draining = True
-            if self._desk.withdraw(now_ms):
+            if False:
                 self._linger_until_ms = now_ms + self._config.linger_ms
         self._stop_at_ms = min(self._stop_at_ms, stop_at_ms)
         self._kill_at_ms = min(self._kill_at_ms, kill_at_ms)
@@ -318,7 +318,7 @@ class Session:
             if run is None or now_ms >= run.deadline_ms:
                 continue  # too late: the guard may have ended it, and the dispatcher may have given it up
             lease_ms = run.lease.lease_ms
-            deadline_ms = mail.sent_ms + lease_ms
+            deadline_ms = mail.sent_ms + lease_ms - self._timing.margin_ms(lease_ms)
             if deadline_ms > run.deadline_ms:
                 run.deadline_ms = deadline_ms
                 self._desk.actions.append(GuardRun(number, deadline_ms))
