@@ -84,18 +84,25 @@ class Site:
         self.processes: list[Process] = []
         apply(self.properties, Layout(shards, {"default": 64}, 1, self.prefix))
 
-    def dispatcher(self, name: str = "dispatcher", *, settings: Path | None = None) -> Process:
-        """Start a dispatcher."""
-        arguments = ["dispatcher", "--name", name, "--state-dir", str(self.folder / name)]
+    def dispatcher(
+        self,
+        name: str = "dispatcher",
+        *,
+        state_of: str | None = None,
+        settings: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Process:
+        """Start a dispatcher, with the local state that the one named `state_of` left."""
+        arguments = ["dispatcher", "--name", name, "--state-dir", str(self.folder / (state_of or name))]
         if settings is not None:
             arguments += ["--settings", str(settings)]
-        return self._start(name, arguments)
+        return self._start(name, arguments, environ)
 
     def worker(
         self, name: str, target: str, *, slots: int, environ: Mapping[str, str] | None = None
     ) -> Process:
         """Start a worker for `target`."""
-        return self._start(name, ["worker", target, "--slots", str(slots), "--name", name], environ or {})
+        return self._start(name, ["worker", target, "--slots", str(slots), "--name", name], environ)
 
     def let_go(self) -> dict[str, int]:
         """Leave the processes that run to somebody else, with the folder; return their ids by name, workers first."""

@@ -96,8 +96,9 @@ def build(connection: Connection, config: Config, name: str, state_dir: Path, me
     """Put a dispatcher together."""
     from prometheus_client import REGISTRY, start_http_server
 
+    from scheduler.cli.failpoints import failpoint_from
     from scheduler.dispatcher.engine import Engine, World
-    from scheduler.dispatcher.real import MachineChance, MachineClock, failpoint_from
+    from scheduler.dispatcher.real import MachineChance, MachineClock
     from scheduler.kafka.changelog import KafkaChangelog
     from scheduler.kafka.log import KafkaLog, LogSettings
     from scheduler.observe.signals import PrometheusSignals

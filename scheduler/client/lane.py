@@ -43,7 +43,8 @@ class Lane:
         self._producer = Producer(settings, logger=_Quietly())
         forks.watch(self._producer)
         self._busy = threading.Event()
-        self._stopping = False
+        self._leaving = False  # the thread ends once nothing is on its way
+        self._stopping = False  # it ends now
         self._thread = threading.Thread(target=self._serve, name="scheduler-client", daemon=True)
         self._thread.start()
 
@@ -74,10 +75,14 @@ class Lane:
         """Send what is queued, for `timeout_s` at most, stop the thread, and return how many records are left."""
         left = self._flush(timeout_s)
         self._stopping = True
-        self._busy.set()
+        self.abandon()
         self._thread.join(timeout_s)
-        forks.unwatch(self._producer)
         return left
+
+    def abandon(self) -> None:
+        """Let the thread end by itself once nothing is on its way; return at once."""
+        self._leaving = True
+        self._busy.set()
 
     def _flush(self, timeout_s: float) -> int:
         deadline_s = time.monotonic() + timeout_s
@@ -91,12 +96,15 @@ class Lane:
     def _serve(self) -> None:
         # `_busy` is cleared before the queue is looked at: a record queued in between is seen by that look, one
         # queued after it sets the event again. The other order would lose the wake-up and a report would wait.
-        while not self._stopping:
+        while not self._leaving or len(self._producer):
             self._busy.clear()
             while len(self._producer) and not self._stopping:
                 self._poll(_SERVE_S)
-            if not self._busy.wait(_IDLE_S):
+            if self._stopping:
+                break
+            if not self._leaving and not self._busy.wait(_IDLE_S):
                 self._poll(0)
+        forks.unwatch(self._producer)
 
     def _poll(self, longest_s: float) -> None:
         try:

@@ -77,6 +77,11 @@ class Process:
         for lane in lanes.values():
             lane.close(self.config.timeout_s)
 
+    def abandon(self) -> None:
+        """Let the producers go once all they have is sent; return at once."""
+        for lane in list(self._lanes.values()):
+            lane.abandon()
+
     def _new_lane(self, pace: Pace) -> Lane:
         with self._lock:
             if pace not in self._lanes:
@@ -89,7 +94,9 @@ class Process:
     def _unqueueable(self, pace: Pace, topic: str, error: KafkaError) -> None:
         if error.fatal() or error.code() == KafkaError._FATAL:
             with self._lock:
-                self._lanes.pop(pace, None)  # its delivery reports are served to the last by its own thread
+                dead = self._lanes.pop(pace, None)
+            if dead is not None:
+                dead.abandon()  # its last delivery reports are still served
             return
         self.topics.forget(topic)
         raise topic_problem(error, topic, self.config) or NotSubmitted(f"{topic}: {error.str()}")

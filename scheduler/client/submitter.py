@@ -78,6 +78,10 @@ class KafkaSubmitter:
         process, self._process = self._process, Process(self._config)
         process.close()
 
+    def __del__(self) -> None:
+        """Let go of connections that nobody can use any more."""
+        self._process.abandon()
+
     def begin_anew(self) -> None:
         """Forget all connections without touching them: in a forked child they are the parent's, and so are locks."""
         self._process = Process(self._config)

@@ -26,7 +26,7 @@ def grant_all(fleet: Fleet, shards: dict[int, Shard], moment: Moment, limit: int
         pool = fleet.matcher.pools.get(name)
         if pool is None or not pool.has_work():
             continue
-        for line in (offers.restricted, offers.open):
+        for line in offers.lines:
             granted += _serve(line, pool, fleet, shards, moment, limit - granted)
     return granted
 
@@ -37,6 +37,7 @@ def _serve(
     """Give each offer one job in turn, so that work spreads over workers, until work or slots end."""
     granted = 0
     unserved: list[Free] = []
+    only_suspects = False  # nothing is left for slots that take none
 
     def is_ready(shard: int, lane: bytes, key: bytes) -> bool:
         return _startable(shards[shard], moment, lane, key)
@@ -45,18 +46,21 @@ def _serve(
         free = line.popleft()
         if free.slots <= 0:
             continue
+        if only_suspects and not free.takes_suspect:
+            unserved.append(free)
+            continue
         found = fleet.matcher.first(
             pool, free.lowest_band, takes_suspect=free.takes_suspect, is_ready=is_ready
         )
         if found is None:
             unserved.append(free)
-            if not pool.has_work():
-                break
+            if free.takes_suspect or not pool.has_work():
+                break  # all offers of a line accept the same bands
+            only_suspects = True
             continue
         number, key, queue = found
-        grant(shards[number], moment, keyspace.job_of_ready(key, queue.lane), free, queue)
-        fleet.offers.take(free)
-        granted += 1
+        if grant(shards[number], moment, keyspace.job_of_ready(key, queue.lane), free, queue):
+            granted += 1
         if free.slots > 0:
             line.append(free)
     line.extendleft(reversed(unserved))
@@ -73,19 +77,17 @@ def _startable(shard: Shard, moment: Moment, lane: bytes, key: bytes) -> bool:
     return True
 
 
-def grant(shard: Shard, moment: Moment, job_id: str, free: Free, payer: Queue) -> None:
-    """Lease a ready job to the worker behind an offer."""
+def grant(shard: Shard, moment: Moment, job_id: str, free: Free, payer: Queue) -> bool:
+    """Lease a ready job to the worker behind an offer; return whether that took a slot."""
     state = _known(shard, job_id)
     raw = shard.raw_spec(job_id)
     if raw is None:
         # Never run a job whose record is gone: say so, where someone looks.
         dead_letter(shard, moment, state, DeathReason.SPEC_MISSING)
-        return
+        return False
     lease_ms = shard.fleet.settings.queue(state.queue).lease_ms
     sender = free.sender
-    suspect = state.history.losses > 0
-    if suspect:
-        free.takes_suspect = False
+    shard.fleet.offers.take(free, suspect=state.history.losses > 0)
     epoch = shard.next_epoch()
     token = moment.chance.token()
     given = Grant(
@@ -118,6 +120,7 @@ def grant(shard: Shard, moment: Moment, job_id: str, free: Free, payer: Queue) -
             charged_ms=estimate,
         )
     )
+    return True
 
 
 def lease_of(shard: int, state: JobState, given: Grant, raw: bytes) -> Lease:

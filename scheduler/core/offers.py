@@ -10,6 +10,7 @@ from collections import deque
 import msgspec
 
 from scheduler.core.reports import Freed, Offer, Sender
+from scheduler.core.spec import Band
 
 
 class Free(msgspec.Struct, eq=False):
@@ -25,23 +26,21 @@ class Free(msgspec.Struct, eq=False):
 
 
 class PoolOffers:
-    """The offers of one pool: slots for urgent bands only apart from the others, oldest first."""
+    """The offers of one pool, oldest first: a line for each band that is the least urgent they accept."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.restricted: deque[Free] = deque()
-        self.open: deque[Free] = deque()
+        self.lines: tuple[deque[Free], ...] = tuple(deque() for _ in Band)
 
     def line_for(self, free: Free) -> deque[Free]:
         """Return the line an offer stands in."""
-        return self.open if free.lowest_band >= _LEAST_URGENT else self.restricted
+        return self.lines[free.lowest_band]
 
-    def slots(self) -> int:
-        """Return how many slots are free, counting offers that may have died."""
-        return sum(free.slots for free in self.restricted) + sum(free.slots for free in self.open)
-
-
-_LEAST_URGENT = 2
+    def drop_dead(self) -> None:
+        """Drop offers without slots from the heads of the lines; what is behind a live one waits for its death."""
+        for line in self.lines:
+            while line and line[0].slots <= 0:
+                line.popleft()
 
 
 class Offers:
@@ -53,7 +52,7 @@ class Offers:
         self._known: dict[tuple[bytes, int, int], Free] = {}
         self._latest: dict[bytes, int] = {}
         self._plain: dict[bytes, list[Free]] = {}
-        self._taken: list[Free] = []
+        self._taken: list[tuple[Free, bool]] = []
         self.pools: dict[str, PoolOffers] = {}
 
     def add(self, offer: Offer, shard: int, mono_ms: int) -> None:
@@ -87,10 +86,12 @@ class Offers:
             shard,
         )
 
-    def take(self, free: Free) -> None:
-        """Take one slot of an offer."""
+    def take(self, free: Free, *, suspect: bool = False) -> None:
+        """Take one slot of an offer, for a suspect perhaps: it takes no other one then."""
         free.slots -= 1
-        self._taken.append(free)
+        if suspect:
+            free.takes_suspect = False
+        self._taken.append((free, suspect))
 
     def settle(self) -> None:
         """Say that the slots taken in this turn are gone for good."""
@@ -98,10 +99,11 @@ class Offers:
 
     def give_back(self) -> None:
         """Give back the slots that a dropped turn took."""
-        for free in self._taken:
+        for free, suspect in self._taken:
             if free.slots == 0:
                 self.pools[free.sender.pool].line_for(free).append(free)
             free.slots += 1
+            free.takes_suspect = free.takes_suspect or suspect
         self._taken.clear()
 
     def expire(self, mono_ms: int) -> None:
@@ -111,10 +113,12 @@ class Offers:
         while self._known:
             key, free = next(iter(self._known.items()))
             if free.read_at_ms > dead_before:
-                return
+                break
             free.slots = 0
             del self._known[key]
             self._forget_plain(key[0], free)
+        for pool in self.pools.values():
+            pool.drop_dead()
 
     def clear(self) -> None:
         """Forget everything."""

@@ -126,6 +126,8 @@ class Intake:
     def _admit(self, shard: Shard, moment: Moment, command: Forward) -> None:
         spec = decode_job(command.spec)
         self._check(spec)
+        if not spec.job_id:  # what was forwarded has its id; what a run emitted must bring it
+            raise Refused(Refusal.OUT_OF_BOUNDS, "/job_id must not be empty")
         home = keys.shard_of(spec.job_id, self._shards)
         if home != shard.number:
             shard.changes.outputs.append(CommandOut(home, command))

@@ -1,10 +1,8 @@
-"""Time and chance as the machine has them, and failpoints for tests that kill the process."""
+"""Time and chance as the machine has them."""
 
 import os
 import random
-import signal
 import time
-from collections.abc import Callable, Mapping
 
 from scheduler.core.bounds import TOKEN_BYTES
 
@@ -45,18 +43,3 @@ class MachineChance:
             drawn = os.urandom(TOKEN_BYTES * _TOKENS_AT_ONCE)
             self._tokens = [drawn[n : n + TOKEN_BYTES] for n in range(0, len(drawn), TOKEN_BYTES)]
         return self._tokens.pop()
-
-
-def failpoint_from(environ: Mapping[str, str]) -> Callable[[str], None]:
-    """Return what `JOBS_FAILPOINT=name[:n]` asks for: SIGKILL at the n-th passage (the first) of that point."""
-    name, _, count = environ.get("JOBS_FAILPOINT", "").partition(":")
-    left = int(count or 1)
-
-    def pass_by(point: str) -> None:
-        nonlocal left
-        if point == name:
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    return pass_by

@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 from confluent_kafka import TopicPartition
 
-from scheduler.core import bounds
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
 from scheduler.dispatcher.ports import Budget, Fenced, LogError, Outgoing, Polled, PositionLost, Record
 from scheduler.kafka import client_settings
@@ -18,6 +17,7 @@ from scheduler.kafka.fencing import resolve_transactions_of
 from scheduler.kafka.membership import Membership
 from scheduler.kafka.names import Names
 from scheduler.kafka.plain_producer import PlainProducer
+from scheduler.kafka.sharing import read
 from scheduler.kafka.transaction import TransactionalProducer
 from scheduler.kafka.troubles import LOG, Troubles
 
@@ -97,46 +97,20 @@ class KafkaLog:
         """Read what is there from all inputs; wait at most `wait_ms` on `reports` if there is nothing."""
         self._raise_pending()
         polled = Polled([], [], [], [])
-        self._read(budget, polled)
+        if read(self._readers, budget, polled, lambda: self._follow_membership(polled)):
+            polled.records.sort(key=_by_urgency)  # stable, so each partition's order stays
         if wait_ms > 0 and not (polled.records or polled.ended or polled.gained or polled.lost):
-            self._driver.wait(wait_ms / 1000, polled)
-            self._driver.take(budget.records, budget.size_bytes, polled)
-            self._follow_membership(polled)
+            self._wait(budget, wait_ms, polled)
         if polled.lost:
             _drop(polled)
         self._plain.serve()
         return polled
 
-    def _read(self, budget: Budget, polled: Polled) -> None:
-        """Serve the readers by urgency, each at least a tenth of the budget, then those that had more.
-
-        So a flood in an urgent topic, reports after an outage for example, never keeps the others from being
-        read at all; bulk, the last, always gets its tenth.
-        """
-        share = Budget(budget.records // bounds.BULK_SHARE, budget.size_bytes // bounds.BULK_SHARE)
-        left, size_left = budget.records, budget.size_bytes
-        unfinished: list[Reader] = []
-        for n, reader in enumerate(self._readers):
-            behind = len(self._readers) - 1 - n
-            wanted = left - behind * share.records
-            size_wanted = max(
-                size_left - behind * share.size_bytes, 1
-            )  # never nothing: sizes may be overshot
-            if wanted <= 0:
-                continue
-            taken, size = reader.take(wanted, size_wanted, polled)
-            if reader is self._driver:
-                self._follow_membership(polled)
-            left, size_left = left - taken, size_left - size
-            if taken >= wanted or size >= size_wanted:
-                unfinished.append(reader)
-        for reader in unfinished:
-            if left <= 0 or size_left <= 0:
-                break
-            taken, size = reader.take(left, size_left, polled)
-            left, size_left = left - taken, size_left - size
-        if unfinished:
-            polled.records.sort(key=_by_urgency)  # stable, so each partition's order stays
+    def _wait(self, budget: Budget, wait_ms: int, polled: Polled) -> None:
+        self._driver.wait(wait_ms / 1000, polled)
+        if 0 < len(polled.records) < budget.records:
+            self._driver.take(budget.records - len(polled.records), budget.size_bytes, polled)
+        self._follow_membership(polled)
 
     def _follow_membership(self, polled: Polled) -> None:
         gained, lost = self._membership.changes()

@@ -216,7 +216,7 @@ class Session:
         self._enforce(now_ms)
         if not self._draining:
             self._draining = True
-            if False:
+            if self._desk.withdraw(now_ms):
                 self._linger_until_ms = now_ms + self._config.linger_ms
         self._stop_at_ms = min(self._stop_at_ms, stop_at_ms)
         self._kill_at_ms = min(self._kill_at_ms, kill_at_ms)

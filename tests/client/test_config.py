@@ -63,6 +63,10 @@ class _BrokenLane:
     def __init__(self, error):
         self.error = error
         self.produced = []
+        self.abandoned = False
+
+    def abandon(self):
+        self.abandoned = True
 
     def produce(self, *record):
         if self.error is not None:
@@ -77,6 +81,7 @@ def test_a_producer_with_a_fatal_error_is_replaced():
     process._new_lane = lambda _pace: good
     assert list(process.tries(Pace.PROMPT, "t", 0, "key", b"value", print)) == []
     assert len(good.produced) == 1
+    assert broken.abandoned
 
 
 CONFIG = ClientConfig({"bootstrap.servers": "a:1"})

@@ -149,6 +149,19 @@ class TestClients:
         assert len(topics.ids()) == 2
 
 
+class TestThreads:
+    def test_a_client_that_is_dropped_leaves_no_thread_behind(self, topics):
+        before = set(threading.enumerate())
+        client = Client(connection={"bootstrap.servers": topics.bootstrap}, prefix=topics.prefix)
+        client.submit("a.b")
+        mine = set(threading.enumerate()) - before
+        assert len(mine) == 1
+        del client
+        for thread in mine:
+            thread.join(10)
+            assert not thread.is_alive()
+
+
 class TestRefusals:
     def test_a_missing_topic_is_named(self, kafka, submitter_at, request_of):
         with pytest.raises(NotSubmitted) as caught:

@@ -143,6 +143,7 @@ def test_nothing_is_granted_or_expired_before_the_echo_is_read(world, worker):
     assert world.state("a").epoch == lease.epoch
     assert world.state("a").phase == "leased"
     assert world.state("b").phase == "ready"
+    worker.offer(5)
     let_go(world, kept[-world.shards :])
     world.turn()
     assert world.state("a").phase == "leased"

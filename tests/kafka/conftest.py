@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from scheduler.kafka.admin import Admin
 from scheduler.kafka.apply import apply
 from scheduler.kafka.layout import Layout
 from scheduler.kafka.log import KafkaLog, LogSettings
@@ -24,7 +25,12 @@ def layout(fresh_prefix):
 @pytest.fixture
 def installed(properties, layout):
     apply(properties, layout)
-    return layout
+    yield layout
+    # Thousands of idle partitions make the broker slow for the tests that follow.
+    admin = Admin(properties)
+    names = [layout.prefix + name for name in admin.cluster(layout.prefix).topics]
+    for deleted in admin.client.delete_topics(names, operation_timeout=10).values():
+        deleted.result(20)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import TopicPartition
 
-from scheduler.core.inputs import SUBMITS, Input
+from scheduler.core.inputs import Input
 from scheduler.dispatcher.ports import Budget, Fenced, LogError, PositionLost
 from scheduler.kafka.admin import Admin
 from tests.kafka.seen import Seen, at, open_transaction, produce, topic_of
@@ -80,27 +80,6 @@ def test_open_transactions_are_hidden_except_in_reports(owner, properties, insta
     hidden.commit_transaction(10)
     shown.abort_transaction(10)
     owner.until(lambda: owner.keys(Input.COMMANDS) == [b"h"])
-
-
-def test_urgent_inputs_come_first_and_bulk_has_a_tenth(owner, properties, installed):
-    flooded = {Input.REPORTS, *SUBMITS}
-    for source in flooded:
-        produce(properties, topic_of(installed, source), 0, [b"%d" % n for n in range(5_000)])
-    owner.log.follow(0, at(0))
-    small = Budget(records=100, size_bytes=1 << 20)
-    read = until_all_of(owner, flooded, small)
-    assert read == sorted(read)
-    assert len(read) == 100
-    assert read.count(Input.SUBMIT_BULK) >= 10
-
-
-def until_all_of(seen, sources, budget):
-    """Return the inputs of the first poll that had all of `sources`."""
-    while True:
-        read = [record.input for record in seen.poll(1, budget).records]
-        if set(read) >= sources:
-            return read
-        assert len(seen.records) < 20_000, "all was read, never side by side"
 
 
 def test_a_budget_of_one_gives_one_record(owner, properties, installed):

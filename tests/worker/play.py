@@ -23,7 +23,14 @@ class Play:
     """Drives one session. Reports are acknowledged as they are sent while `acks` is true."""
 
     def __init__(
-        self, *, slots: int = 2, reserved: int = 0, shards: int = 8, timing: Timing | None = None, acks: bool = True
+        self,
+        *,
+        slots: int = 2,
+        reserved: int = 0,
+        shards: int = 8,
+        timing: Timing | None = None,
+        acks: bool = True,
+        capacity: int = -1,
     ) -> None:
         self.timing = timing or Timing()
         self.session = Session(
@@ -33,7 +40,7 @@ class Play:
         self.acks = acks
         self.actions: list[Action] = []
         self.sent: list[SendReport] = []
-        self.do(self.session.on_capacity(slots, self.now))
+        self.do(self.session.on_capacity(slots if capacity < 0 else capacity, self.now))
 
     # -- driving -----------------------------------------------------------------------------------
 

@@ -48,7 +48,9 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     config = msgspec.json.decode(sys.argv[2], type=ParentConfig)
-    parent = Parent(config, TestLink(Client(sys.argv[1])), SystemClock(), decode_job, lambda line: print(line, flush=True))
+    parent = Parent(
+        config, TestLink(Client(sys.argv[1])), SystemClock(), decode_job, lambda line: print(line, flush=True)
+    )
     sys.exit(parent.run())
 
 

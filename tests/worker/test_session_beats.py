@@ -194,6 +194,19 @@ def test_a_lost_run_beats_no_more():
     assert not play.reports(Beat)
 
 
+def test_a_lost_run_does_not_ride_on_the_beat_of_a_living_one():
+    play = Play()
+    lost = play.lease("lost", 1, lease_ms=10_000)
+    play.lease("living", 2, lease_ms=60_000)
+    play.pass_ms(3_000)
+    play.acks = False
+    play.pass_ms(9_000)
+    assert [kill.run for kill in play.all(KillRun)] == [lost]
+    play.clear()
+    play.pass_ms(20_000)
+    assert {held.job_id for beat in play.reports(Beat) for held in beat.leases} == {"living"}
+
+
 def test_a_lost_run_that_had_not_begun_is_too_late_not_lost():
     play = Play()
     play.session.on_began = lambda number, now_ms: []

@@ -6,9 +6,10 @@ import pytest
 from tests.worker.play import BOOT_ID, Play
 
 from scheduler.core.keys import murmur2
-from scheduler.core.reports import Done, Offer
+from scheduler.core.reports import Done, Offer, Verdict
+from scheduler.core.timing import Timing
 from scheduler.worker.actions import Failed, Snoozed
-from scheduler.core.reports import Verdict
+from scheduler.worker.offers import OfferBook
 
 
 def slots(play: Play, *, lowest_band: int = 2) -> int:
@@ -29,7 +30,9 @@ def test_every_owner_of_a_range_of_partitions_sees_some():
         assert {partition * 2 // shards for partition in partitions} == {0, 1}, shards
 
 
-@pytest.mark.parametrize(("count", "records"), [(1, [1]), (2, [1, 1]), (3, [1, 1, 1]), (5, [2, 1, 1, 1]), (9, [3, 2, 2, 2])])
+@pytest.mark.parametrize(
+    ("count", "records"), [(1, [1]), (2, [1, 1]), (3, [1, 1, 1]), (5, [2, 1, 1, 1]), (9, [3, 2, 2, 2])]
+)
 def test_slots_are_spread_evenly(count, records):
     assert [offer.slots for offer in Play(slots=count).reports(Offer)] == records
 
@@ -235,3 +238,56 @@ def test_with_a_single_shard_all_goes_there():
     assert slots(play) == 4
     play.pass_ms(20_000)
     assert set(play.partitions(Offer)) == {0}
+
+
+# -- more of the same, where two rules meet ----------------------------------------------------------------
+
+
+def test_a_slot_freed_beside_a_running_suspect_takes_none():
+    play = Play(slots=2)
+    sequence = play.offer().sequence
+    play.lease("s", 1, offer=sequence, suspect=True)
+    play.finish(play.lease("other", 2, offer=sequence))
+    assert play.reports(Done)[0].freed.takes_suspect is False
+
+
+def grown(slots: int, shards: int) -> Play:
+    """A worker whose children come up one by one."""
+    play = Play(slots=slots, shards=shards, capacity=0)
+    for capacity in range(1, slots + 1):
+        play.do(play.session.on_capacity(capacity, play.now))
+    return play
+
+
+def test_slots_that_come_up_one_by_one_join_the_round_and_only_one_takes_a_suspect():
+    play = grown(4, 8)
+    assert len({offer.sequence for offer in play.reports(Offer)}) == 1
+    assert flags(play) == 1
+
+
+def test_no_partition_gets_two_records_of_one_sequence():
+    """The second would be taken for a repetition of the first."""
+    play = grown(6, 4)
+    places = [(sent.partition, sent.report.sequence) for sent in play.sent]
+    assert len(set(places)) == len(places)
+    latest = play.offer().sequence
+    assert sum(offer.slots for offer in play.reports(Offer) if offer.sequence == latest) == 6
+
+
+def test_who_joins_a_round_counts_from_its_first_record():
+    play = Play(slots=2, capacity=1)
+    play.pass_ms(3_900)
+    play.do(play.session.on_capacity(2, play.now))
+    (first, joined) = play.reports(Offer)
+    assert first.sequence == joined.sequence
+    lease = play.lease_of(offer=joined.sequence)
+    play.sleep_ms(9_000 - 3_900)
+    assert not play.give(lease)
+
+
+@pytest.mark.parametrize("boot", range(16))
+def test_wherever_it_begins_a_round_reaches_both_halves_of_the_partitions(boot):
+    book = OfferBook(slots=4, reserved=0, shards=16, boot_id=bytes([boot]) * 16, timing=Timing())
+    book.set_capacity(4)
+    partitions = [placed.partition for placed in book.rounds(0, takes_suspect=False)]
+    assert {partition // 8 for partition in partitions} == {0, 1}

@@ -73,7 +73,9 @@ def test_jobs_that_finish_in_the_drain_are_confirmed_before_the_worker_goes(tmp_
             appears(tmp_path / f"a{n}")
         worker.slot()
         worker.process.terminate()
-        eventually(lambda: worker.pump(0.01) or [r for r in worker.reports if getattr(r, "slots", 1) == 0], "withdrawal")
+        eventually(
+            lambda: worker.pump(0.01) or [r for r in worker.reports if getattr(r, "slots", 1) == 0], "withdrawal"
+        )
         worker.acks = False
         for n in range(3):
             (tmp_path / f"b{n}").touch()
@@ -93,7 +95,9 @@ def test_a_draining_worker_hands_new_leases_back(tmp_path):
         appears(tmp_path / "a")
         offer = worker.slot()
         worker.process.terminate()
-        eventually(lambda: worker.pump(0.01) or [r for r in worker.reports if getattr(r, "slots", 1) == 0], "withdrawal")
+        eventually(
+            lambda: worker.pump(0.01) or [r for r in worker.reports if getattr(r, "slots", 1) == 0], "withdrawal"
+        )
         late = worker.lease("t.add", {"a": 1, "b": 1}, offer=offer)
         assert worker.end(late).reason is ReleaseReason.SHUTDOWN
         (tmp_path / "b").touch()
