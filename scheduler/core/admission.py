@@ -29,11 +29,14 @@ def admit(shard: Shard, moment: Moment, submitted: Submitted) -> None:
     if known is not None:
         _meet(shard, moment, known, content, submitted)
         return
-    state = _new_state(submitted, content, moment.now_ms)
+    # Our clock is not trusted yet while the shard is adopted, and may run ahead. What was due when the record was
+    # appended is due; anything else waits for its timer, which runs only when the clock is known.
+    now_ms = min(moment.now_ms, submitted.at_ms)
+    state = _new_state(submitted, content, now_ms)
     shard.put_spec(spec.job_id, submitted.raw)
     shard.put(state)
     shard.changes.counts["submitted", submitted.band.name.lower()] += 1
-    if 0 < spec.expires_at_ms <= moment.now_ms:
+    if 0 < spec.expires_at_ms <= now_ms:
         expire(shard, moment, state)
 
 

@@ -184,7 +184,8 @@ class Engine:
         seats = [seat for seat in self._seats.values() if seat.to_commit()]
         if not any(seat.must_commit(moment.mono_ms, self._config.positions_every_ms) for seat in seats):
             return
-        parts = [(seat, self._written(seat, moment)) for seat in seats]
+        member = self._log.member  # asks another thread: once a turn is enough
+        parts = [(seat, self._written(seat, moment, member)) for seat in seats]
         claimed = [seat for seat in seats if seat.stage is Stage.CLAIMING]
         extra = self._housekeeping.other_offsets(seats, moment.mono_ms)
         began_ms = self._clock.mono_ms()
@@ -201,7 +202,7 @@ class Engine:
         for seat in claimed:
             self._adopting.claimed(seat)
 
-    def _written(self, seat: Seat, moment: Moment) -> Written:
+    def _written(self, seat: Seat, moment: Moment, member: str) -> Written:
         ground = self._config.ground
         meta = Meta(
             LAYOUT,
@@ -211,7 +212,7 @@ class Engine:
             {TOPIC_OF[source]: offset for source, offset in seat.positions.items()},
             epoch=seat.shard.epoch,
             owner=self._log.owner,
-            member=self._log.member,
+            member=member,
             unclean=seat.care.unclean,
             careful=seat.care.coordinates,
             careful_crashes=seat.care.tries,

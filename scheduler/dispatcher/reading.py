@@ -60,6 +60,9 @@ class Reading:
         self.taken.clear()
         self._first.clear()
         self.pending.extend(polled.records)
+        for number, source in {(record.shard, record.input) for record in polled.records}:
+            if number in seats:
+                seats[number].at_end.discard(source)
         for held in seats.values():
             if held.reads and held.care.needed:
                 held.care.begin_turn()
@@ -76,21 +79,23 @@ class Reading:
         deadline_ms = moment.mono_ms + self._config.turn_decide_ms
         pending = self.pending
         later: list[Record] = []
-        while pending and len(self.taken) < limit:
-            record = pending.popleft()
-            seat = seats.get(record.shard)
-            if seat is None or not seat.reads:
-                continue
-            if record.input in _RETRIES:
-                self._wait(seat, record)
-            elif record.offset >= seat.positions[record.input]:
-                if seat.care.needed and not self._may_try(seat, record):
-                    later.append(record)
+        try:
+            while pending and len(self.taken) < limit:
+                record = pending.popleft()
+                seat = seats.get(record.shard)
+                if seat is None or not seat.reads:
                     continue
-                self._act(seat, moment, record)
-            if not len(self.taken) % _LOOK_AT_CLOCK_EVERY and self._clock.mono_ms() > deadline_ms:
-                break
-        pending.extendleft(reversed(later))
+                if record.input in _RETRIES:
+                    self._wait(seat, record)
+                elif record.offset >= seat.positions[record.input]:
+                    if seat.care.needed and not self._may_try(seat, record):
+                        later.append(record)
+                        continue
+                    self._act(seat, moment, record)
+                if not len(self.taken) % _LOOK_AT_CLOCK_EVERY and self._clock.mono_ms() > deadline_ms:
+                    break
+        finally:
+            pending.extendleft(reversed(later))  # also when one crashed: the rewind has to know of them
         self._take_due_retries(seats, moment, limit)
         self._note_ends(seats, moment)
 
@@ -120,6 +125,8 @@ class Reading:
         self, seat: Seat, source: Input, offset: int, back: dict[tuple[int, Input], int]
     ) -> None:
         seat.at_end.discard(source)
+        if source in _SUBMITS:
+            seat.shard.read_up_to_ms[source] = 0
         room = seat.rooms.get(source)
         if room is None and self._held.pop((seat.number, source), None) is not None:
             seat.positions[source] = offset
@@ -177,7 +184,6 @@ class Reading:
         self._clock.saw(record.at_ms, moment.mono_ms)
         if source in _SUBMITS:
             shard.read_up_to_ms[source] = record.at_ms
-        seat.at_end.discard(source)
 
     def _hold(self, seat: Seat, moment: Moment, record: Record, why: RegistryUnavailable) -> None:
         """Read nothing more of an input for a while: nothing is wrong with its records, so none is refused."""
@@ -188,6 +194,7 @@ class Reading:
         self.taken.pop()
         self._held[key] = moment.mono_ms + _HOLD_MS
         self._log.pause(*key)
+        seat.at_end.discard(record.input)
         kept = [each for each in self.pending if (each.shard, each.input) != key]
         self.pending.clear()
         self.pending.extend(kept)
@@ -203,10 +210,10 @@ class Reading:
         room = seat.rooms[record.input]
         if record.offset < room.next_offset(seat.positions[record.input]):
             return
-        seat.at_end.discard(record.input)
         room.add(record)
         if room.full() and not room.paused:
             room.paused = True
+            seat.at_end.discard(record.input)
             self._log.pause(seat.number, record.input)
 
     def _take_due_retries(self, seats: dict[int, Seat], moment: Moment, limit: int) -> None:
@@ -234,9 +241,11 @@ class Reading:
 
     def _note_ends(self, seats: dict[int, Seat], moment: Moment) -> None:
         # A partition that is read to its last record counts as read up to now.
+        unread = {(record.shard, record.input) for record in self.pending}
         for seat in seats.values():
             if seat.reads:
-                for source in seat.at_end & _SUBMITS:
+                seat.unread = {source for number, source in unread if number == seat.number} if unread else _NONE
+                for source in seat.at_end & _SUBMITS - seat.unread:
                     seat.shard.read_up_to_ms[source] = moment.now_ms
 
 
@@ -247,3 +256,4 @@ def _room(seats: dict[int, Seat], record: Record) -> WaitingRoom | None:
 
 _RETRIES = frozenset(RETRIES)
 _SUBMITS = frozenset(SUBMITS)
+_NONE: frozenset[Input] = frozenset()

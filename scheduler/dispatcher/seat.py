@@ -7,6 +7,7 @@ Adopting reads reports up to an own echo, granting and expiring nothing, then re
 A dropped turn goes back to adopting, an unknown outcome to restoring.
 """
 
+from collections.abc import Set as AbstractSet
 from enum import Enum, auto
 
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input, Meta, tier_of
@@ -45,7 +46,8 @@ class Seat:
         self.committed: dict[Input, int] = {}  # positions in the last committed meta
         self.deletable: dict[Input, int] = {}  # committed positions as of the last clean-up
         self.rooms = {source: WaitingRoom(TIERS[tier_of(source)].delay_ms) for source in RETRIES}
-        self.at_end: set[Input] = set()
+        self.at_end: set[Input] = set()  # inputs of which the log has handed over all records
+        self.unread: AbstractSet[Input] = frozenset()  # inputs of which some of those wait for a later turn
         self.adopt_from = 0  # the first echo that ends the adoption
         self.dirty_since_ms: int | None = None  # since when positions are uncommitted
         self.tidy_at_ms = 0
@@ -68,6 +70,10 @@ class Seat:
     def reads(self) -> bool:
         """Whether inputs are being read."""
         return self.stage in (Stage.ADOPTING, Stage.ACTIVE)
+
+    def read_to_end(self, source: Input) -> bool:
+        """Say whether every record of an input has been acted upon, or waits in its room."""
+        return source in self.at_end and source not in self.unread
 
     def restored(self, shard: Shard, meta: Meta, mono_ms: int) -> None:
         """Take the restored state; positions come from `meta`, the truth at take-over."""
