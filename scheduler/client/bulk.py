@@ -12,8 +12,8 @@ from scheduler.client.errors import SubmitError, SubmitUnknown
 from scheduler.client.process import Process
 from scheduler.client.reference import JobRef
 from scheduler.client.request import Request
-from scheduler.client.sharding import shard_of
 from scheduler.client.topics import SURELY_FITS_BYTES
+from scheduler.core.keys import shard_of
 from scheduler.core.spec import Band
 
 R = TypeVar("R")

@@ -21,7 +21,7 @@ from scheduler.client.lane import Lane
 from scheduler.client.process import Process
 from scheduler.client.reference import JobRef
 from scheduler.client.request import Request
-from scheduler.client.sharding import shard_of
+from scheduler.core.keys import shard_of
 
 R = TypeVar("R")
 

@@ -77,7 +77,7 @@ class Tree:
         self._root.now = max(self._root.now, least.vtime)
         tenant = band.choose()
         queue = tenant.choose() if tenant else None
-        assert isinstance(queue, Queue), "an active band has an active queue"  # noqa: S101
+        assert isinstance(queue, Queue), "an active band has an active queue"
         return queue
 
     def forget(self) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from scheduler.codec.errors import Refused
 from scheduler.codec.notices import decode_notice
 from scheduler.codec.reports import encode_report
-from scheduler.core.keys import murmur2
+from scheduler.core.murmur2 import murmur2
 from scheduler.core.reports import Checkpoint, Done, Fail, Release, Report
 from scheduler.kafka import client_settings
 from scheduler.kafka.client_settings import Properties

@@ -5,7 +5,7 @@ It has no isolation, fencing or transactional offsets: it serves tests of jobs, 
 
 from typing import NamedTuple
 
-from scheduler.core.keys import murmur2
+from scheduler.core.murmur2 import murmur2
 
 
 class Stored(NamedTuple):
@@ -24,6 +24,7 @@ class MemoryBroker:
         """Give every topic the same number of partitions; topics come into being when first used."""
         self.partitions = partitions
         self._logs: dict[tuple[str, int], list[Stored]] = {}
+        self.appended = 0  # how many records there are, over all topics
 
     def log(self, topic: str, partition: int) -> list[Stored]:
         """Return a partition's records."""
@@ -44,6 +45,7 @@ class MemoryBroker:
             partition = (murmur2(key or b"") & 0x7FFFFFFF) % self.partitions
         log = self.log(topic, partition)
         log.append(Stored(at_ms, key, value, headers))
+        self.appended += 1
         return len(log) - 1
 
     def all(self, topic: str) -> list[Stored]:

@@ -1,10 +1,15 @@
 """The dispatcher's `Log` and `Changelog` over a broker in memory."""
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from scheduler.core.inputs import TOPIC_OF, Input
 from scheduler.dispatcher.ports import Budget, Outgoing, Polled, Record, Restored
 from scheduler.testing.memory_broker import MemoryBroker
+
+
+FOREIGN: Final = "foreign:"
+"""What begins the names of the users' own topics in the broker: they may be called as ours are without prefix."""
 
 
 class MemoryLog:
@@ -45,6 +50,14 @@ class MemoryLog:
             self._ended.add(key)
             polled.ended.append(key)
 
+    def unread(self) -> bool:
+        """Say whether a poll would return records."""
+        return any(
+            offset < len(self._broker.log(TOPIC_OF[source], shard))
+            for (shard, source), offset in self._next.items()
+            if (shard, source) not in self._paused
+        )
+
     def metadata(self) -> object:
         """Return nothing of use: nobody is fenced here."""
         return None
@@ -62,7 +75,7 @@ class MemoryLog:
         last: dict[int, int] = {}
         for record in self._transaction:
             offset = self._append(record)
-            if record.topic == "changelog":
+            if record.topic == "changelog" and not record.foreign:
                 last[record.partition] = offset
         return last
 
@@ -124,8 +137,9 @@ class MemoryLog:
         """Nothing to close."""
 
     def _append(self, record: Outgoing) -> int:
+        topic = FOREIGN + record.topic if record.foreign else record.topic
         return self._broker.append(
-            record.topic, record.partition, record.key, record.value, at_ms=self._wall_ms(), headers=record.headers
+            topic, record.partition, record.key, record.value, at_ms=self._wall_ms(), headers=record.headers
         )
 
 

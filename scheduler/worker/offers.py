@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.core.keys import murmur2
+from scheduler.core.murmur2 import murmur2
 from scheduler.core.reports import Freed
 from scheduler.core.timing import Timing
 

@@ -7,8 +7,8 @@ import pytest
 from scheduler.client.client import request_for
 from scheduler.client.errors import InvalidJob
 from scheduler.client.ids import uuid7
-from scheduler.client.sharding import shard_of
 from scheduler.core import bounds, keys
+from scheduler.core.keys import shard_of
 
 
 def request(payload=None, tenant="acme", **options):

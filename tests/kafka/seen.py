@@ -6,9 +6,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from scheduler.core.inputs import TOPIC_OF, Input
 from scheduler.dispatcher.ports import Budget, Outgoing, Polled
+from scheduler.kafka.admin import Admin
 
 BUDGET = Budget(records=2_000, size_bytes=8 << 20)
-DEADLINE_S = 15.0
+DEADLINE_S = 30.0
 
 
 class Seen:
@@ -81,8 +82,18 @@ def open_transaction(properties, transactional_id, topic, partition, keys):
     return producer
 
 
-def committed_keys(properties, topic, partition):
-    """Everything that read_committed shows of a partition now, up to its last stable offset."""
+def ended(properties, topic, partition, end):
+    """Wait until the marker of a transaction that has just ended is in the log, which then ends at `end`."""
+    admin = Admin(properties)
+    deadline = time.monotonic() + DEADLINE_S
+    while admin.committed_end([TopicPartition(topic, partition)])[0].offset < end:
+        assert time.monotonic() < deadline
+
+
+def committed_keys(properties, topic, partition, *, open_ends=False):
+    """Every key that read_committed shows of a partition to its end, or to where an open transaction begins."""
+    admin = Admin(properties)
+    end = 0 if open_ends else admin.latest([TopicPartition(topic, partition)])[0].offset
     consumer = Consumer(
         {
             "bootstrap.servers": properties["bootstrap.servers"],
@@ -98,9 +109,10 @@ def committed_keys(properties, topic, partition):
         while True:
             message = consumer.poll(DEADLINE_S)
             assert message is not None
-            if message.error() is not None:
+            if message.error() is None:
+                keys.append(message.key())
+            elif message.offset() >= end:
                 return keys
-            keys.append(message.key())
     finally:
         consumer.close()
 

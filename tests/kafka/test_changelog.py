@@ -9,7 +9,7 @@ from confluent_kafka.admin import NewTopic
 from scheduler.dispatcher.ports import PositionLost
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.changelog import KafkaChangelog
-from tests.kafka.seen import DEADLINE_S, Seen, changelog, open_transaction, produce, transact
+from tests.kafka.seen import DEADLINE_S, Seen, changelog, ended, open_transaction, produce, transact
 
 
 @pytest.fixture
@@ -51,8 +51,10 @@ def rest_of(reader, shards):
     return {shard: (entries[shard], ends[shard]) for shard in shards}
 
 
-def committed(properties, topic, name, *keys):
-    open_transaction(properties, name, topic, 0, keys).commit_transaction(10)
+def committed(properties, topic, *keys):
+    """Commit to an empty log."""
+    open_transaction(properties, topic, topic, 0, keys).commit_transaction(10)
+    ended(properties, topic, 0, len(keys) + 1)
 
 
 def test_an_empty_log_is_done_at_once(log_of):
@@ -62,7 +64,7 @@ def test_an_empty_log_is_done_at_once(log_of):
 
 def test_it_ends_behind_a_commit_marker(log_of, properties):
     topic, reader = log_of()
-    committed(properties, topic, topic, b"a", b"b")
+    committed(properties, topic, b"a", b"b")
     assert restored(reader, 0) == ([(b"a", b"v"), (b"b", b"v")], 3)
     assert restored(reader, 0, 1) == ([(b"b", b"v")], 3)
     assert restored(reader, 0, 3) == ([], 3)
@@ -70,8 +72,9 @@ def test_it_ends_behind_a_commit_marker(log_of, properties):
 
 def test_it_ends_behind_an_aborted_batch(log_of, properties):
     topic, reader = log_of()
-    committed(properties, topic, topic, b"a")
+    committed(properties, topic, b"a")
     open_transaction(properties, topic, topic, 0, [b"x", b"y"]).abort_transaction(10)
+    ended(properties, topic, 0, 5)
     assert restored(reader, 0) == ([(b"a", b"v")], 5)
     assert restored(reader, 0, 2) == ([], 5)
 
@@ -188,6 +191,7 @@ def test_a_position_that_vanishes_on_the_way_is_named(log_of, properties):
 
 def test_a_restore_sees_what_a_turn_wrote(owner, properties, installed):
     last = transact(owner.log, 1, 0, changelog(1, b"s1", b"m"))
+    ended(properties, installed.prefix + "changelog", 1, last[1] + 2)
     reader = KafkaChangelog(properties, prefix=installed.prefix)
     entries, end = restored(reader, 1)
     assert [key for key, _ in entries] == [b"m", b"s1", b"m"]

@@ -22,7 +22,7 @@ from scheduler.kafka.apply import apply
 from scheduler.kafka.changelog import KafkaChangelog
 from scheduler.kafka.layout import SHARED
 from scheduler.kafka.verify import LayoutError, compare
-from tests.kafka.seen import Seen, changelog, committed_keys, open_transaction, produce, transact
+from tests.kafka.seen import Seen, changelog, committed_keys, ended, open_transaction, produce, transact
 from tests.kafka.test_changelog import restored
 
 
@@ -77,6 +77,7 @@ def test_it_may_be_repeated_and_never_overwrites(properties, installed, open_log
     owner = Seen(open_log())
     owner.until(lambda: len(owner.owned) == 4)
     transact(owner.log, 1, 0, changelog(1, b"m", b"later"))
+    ended(properties, installed.prefix + "changelog", 1, 5)
     done = apply(properties, installed)
     assert (done.created, done.first_metas) == ((), ())
     assert committed_keys(properties, installed.prefix + "changelog", 1) == [b"m", b"m", b"later"]

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from tests.worker.play import BOOT_ID, Play
 
-from scheduler.core.keys import murmur2
+from scheduler.core.murmur2 import murmur2
 from scheduler.core.reports import Done, Offer, Verdict
 from scheduler.core.timing import Timing
 from scheduler.worker.actions import Failed, Snoozed
