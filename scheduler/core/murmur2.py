@@ -43,4 +43,5 @@ def murmur2_of_uuid(data: bytes) -> int:
     folded = ((((((folded * _M ^ c) * _M ^ d) * _M ^ e) * _M ^ f) * _M ^ g) * _M ^ h) * _M ^ i
     folded &= _MASK
     folded = (folded ^ (folded >> 13)) * _M & _MASK
-    return folded ^ (folded >> 15)
+    hashed: int = folded ^ (folded >> 15)
+    return hashed

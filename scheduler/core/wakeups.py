@@ -1,5 +1,7 @@
 """What time does to jobs: due times, expiries of leases, time-outs, keep times, and waking after a take-over."""
 
+from collections.abc import Set as AbstractSet
+
 import msgspec
 
 from scheduler.core import bounds, keyspace
@@ -11,7 +13,7 @@ from scheduler.core.leases import Renewal
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import DeathReason, RetryRecord
 from scheduler.core.reporting import lose, revoke_of, timed_out, with_lost_run
-from scheduler.core.shard import Shard, walk
+from scheduler.core.shard import Shard
 
 
 def wake_due(shard: Shard, moment: Moment, limit: int) -> int:
@@ -84,19 +86,18 @@ def on_retry(shard: Shard, moment: Moment, record: RetryRecord) -> None:
         shard.put(msgspec.structs.replace(state, tier=0))
 
 
-def wake_overdue(shard: Shard, moment: Moment, limit: int) -> int:
-    """Make jobs ready whose retry record should have come long ago; return how many.
+def wake_overdue(shard: Shard, moment: Moment, tiers: AbstractSet[int], limit: int) -> int:
+    """Make jobs ready whose retry record should have come long ago, looking at most at `limit`; return how many.
 
-    Only for tiers that are read to their end: then the record is lost, and the state is the truth.
+    `tiers` are those read to their end, with nothing due left to hand on: what has not come out of them is lost,
+    and the state is the truth.
     """
     woken = 0
-    line = moment.now_ms - shard.fleet.timing.retry_overdue_ms
-    for key in walk(shard.scan, keyspace.TIERED):
-        due_ms, job_id = keyspace.parse_timed(key)
-        if due_ms > line or woken >= limit:
-            break
+    line_ms = max(moment.now_ms - shard.fleet.timing.retry_overdue_ms, 0)
+    for key, _ in shard.scan(keyspace.TIERED, keyspace.timed_key(keyspace.TIERED, line_ms, ""), limit):
+        _, job_id = keyspace.parse_timed(key)
         state = shard.state(job_id)
-        if state is not None and state.phase is Phase.RETRYING and state.tier:
+        if state is not None and state.phase is Phase.RETRYING and state.tier - 1 in tiers:
             shard.put(move(state, Phase.READY, tier=0))
             shard.changes.counts[("retry_records_missed",)] += 1
             woken += 1

@@ -78,6 +78,7 @@ class Engine:
         self._clock = EngineClock(world.clock)
         self._fleet: Fleet = new_fleet(world.log.owner, ground.shards, config.settings, config.timing)
         self._seats: dict[int, Seat] = {}
+        self._turns = 0
         self._last_echoes: dict[int, int] = {}  # of shards held before
         self._suspicion = Suspicion()
         self._intake = Intake(ground.prefix, ground.shards, config.settings, world.confluent)
@@ -160,15 +161,22 @@ class Engine:
         return Budget(room, self._config.turn_bytes)
 
     def _decide(self, moment: Moment) -> None:
-        active: dict[int, Shard] = {}
-        for seat in self._seats.values():
-            if seat.stage is Stage.ACTIVE:
-                wake_due(seat.shard, moment, bounds.TURN_TIMERS)
-                self._housekeeping.tidy(seat, moment)
-                active[seat.number] = seat.shard
+        active = self._active()
+        timers_left = bounds.TURN_TIMERS
+        for seat in active:
+            timers_left -= wake_due(seat.shard, moment, timers_left)
+            self._housekeeping.tidy(seat, moment)
         self._apply_local_commands(moment)
         if active:
-            grant_all(self._fleet, active, moment, self._config.turn_records)
+            shards = {seat.number: seat.shard for seat in active}
+            grant_all(self._fleet, shards, moment, self._config.turn_records)
+
+    def _active(self) -> list[Seat]:
+        """Return the seats that may grant, another one first each turn: they share the turn's timers."""
+        active = [seat for seat in self._seats.values() if seat.stage is Stage.ACTIVE]
+        self._turns += 1
+        first = self._turns % len(active) if active else 0
+        return active[first:] + active[:first]
 
     def _apply_local_commands(self, moment: Moment) -> None:
         """Act on commands between shards held here at once; only the others go over Kafka."""

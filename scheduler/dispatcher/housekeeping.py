@@ -1,7 +1,7 @@
 """What need not happen in every turn: old jobs, overlong runs, missed retries, lag offsets, consumed prefixes."""
 
 from scheduler.core import bounds
-from scheduler.core.inputs import RETRIES, Input
+from scheduler.core.inputs import RETRIES, Input, tier_of
 from scheduler.core.moment import Moment
 from scheduler.core.wakeups import drop_old, end_overlong, wake_overdue
 from scheduler.dispatcher.config import Config
@@ -30,8 +30,13 @@ class Housekeeping:
         end_overlong(seat.shard, moment)
         if seat.care.survived(moment.mono_ms):
             seat.shard.changes.durable = True
-        if all(source in seat.at_end and not seat.rooms[source] for source in RETRIES):
-            wake_overdue(seat.shard, moment, bounds.TURN_TIMERS)
+        tiers = {tier_of(source) for source in RETRIES if self._nothing_due(seat, source, moment.now_ms)}
+        if tiers:
+            wake_overdue(seat.shard, moment, tiers, bounds.TURN_TIMERS)
+
+    @staticmethod
+    def _nothing_due(seat: Seat, source: Input, now_ms: int) -> bool:
+        return seat.read_to_end(source) and not seat.rooms[source].has_due(now_ms)
 
     def other_offsets(self, seats: list[Seat], mono_ms: int) -> dict[tuple[int, Input], int]:
         """Return, every few seconds, all input offsets: lag tools read them, we trust `meta`."""

@@ -2,8 +2,10 @@
 
 import logging
 from collections import deque
+from itertools import islice
 
 from scheduler.codec.errors import RegistryUnavailable
+from scheduler.core import bounds
 from scheduler.core.inputs import RETRIES, SUBMITS, Input
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import Refusal
@@ -52,6 +54,7 @@ class Reading:
         self._adopting = adopting
         self._first: dict[tuple[int, Input], int] = {}
         self._held: dict[tuple[int, Input], int] = {}  # inputs that wait for the registry, and until when
+        self._turns = 0
         self.pending: deque[Record] = deque()
         self.taken: list[Record] = []
 
@@ -217,11 +220,15 @@ class Reading:
             self._log.pause(seat.number, record.input)
 
     def _take_due_retries(self, seats: dict[int, Seat], moment: Moment, limit: int) -> None:
-        for seat in seats.values():
+        # A part of each turn is theirs, however much the other inputs hold; and another shard is first each turn.
+        most = max(limit, len(self.taken) + limit // bounds.BULK_SHARE)
+        self._turns += 1
+        first = self._turns % len(seats) if seats else 0
+        for seat in (*islice(seats.values(), first, None), *islice(seats.values(), first)):
             if not seat.reads:
                 continue
             for source, room in seat.rooms.items():
-                while len(self.taken) < limit and (record := room.due(moment.now_ms)) is not None:
+                while len(self.taken) < most and (record := room.due(moment.now_ms)) is not None:
                     self._retry(seat, moment, record)
                 if room.paused and room.low():
                     room.paused = False
@@ -245,7 +252,7 @@ class Reading:
         for seat in seats.values():
             if seat.reads:
                 seat.unread = {source for number, source in unread if number == seat.number} if unread else _NONE
-                for source in seat.at_end & _SUBMITS - seat.unread:
+                for source in (seat.at_end & _SUBMITS) - seat.unread:
                     seat.shard.read_up_to_ms[source] = moment.now_ms
 
 

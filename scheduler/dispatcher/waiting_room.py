@@ -45,9 +45,11 @@ class WaitingRoom:
 
     def due(self, now_ms: int) -> Record | None:
         """Take the next record whose time has come."""
-        if self._records and self._records[0].at_ms + self._delay_ms <= now_ms:
-            return self._records.popleft()
-        return None
+        return self._records.popleft() if self.has_due(now_ms) else None
+
+    def has_due(self, now_ms: int) -> bool:
+        """Say whether the time of the next record has come."""
+        return bool(self._records) and self._records[0].at_ms + self._delay_ms <= now_ms
 
     def clear(self) -> None:
         """Forget everything; it will be read again."""

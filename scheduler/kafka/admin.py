@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 from scheduler.dispatcher.ports import LogError
 from scheduler.kafka import client_settings
 from scheduler.kafka.deadline import Deadline
-from scheduler.kafka.errors import describe, error_of
+from scheduler.kafka.errors import REFUSED_ACCESS, describe, error_of
 from scheduler.kafka.troubles import Troubles
 
 ANSWER_S: Final = 10.0
@@ -60,9 +60,9 @@ class Admin:
         settings = client_settings.admin(properties)
         self.client = AdminClient(self._troubles.attached(settings))  # type: ignore[arg-type]
 
-    def earliest(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    def earliest(self, partitions: list[TopicPartition], within_s: float = ANSWER_S) -> list[TopicPartition]:
         """Return the partitions at their earliest offsets."""
-        return self._offsets(partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, within_s)
 
     def latest(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions at their end, open transactions included."""
@@ -115,32 +115,51 @@ class Admin:
         }
 
     def _offsets(
-        self, partitions: list[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+        self,
+        partitions: list[TopicPartition],
+        spec: OffsetSpec,
+        isolation: IsolationLevel,
+        within_s: float = ANSWER_S,
     ) -> list[TopicPartition]:
         asked = {TopicPartition(each.topic, each.partition): spec for each in partitions}
         answers = self._all(
             "list_offsets",
-            lambda: self.client.list_offsets(asked, isolation_level=isolation, request_timeout=_CALL_S),
+            lambda: self.client.list_offsets(
+                asked, isolation_level=isolation, request_timeout=min(_CALL_S, within_s)
+            ),
+            within_s,
         )
         return [TopicPartition(at.topic, at.partition, answer.offset) for at, answer in answers.items()]
 
     def _ask(self, name: str, call: Callable[[], "Future[T]"]) -> T:
         return self._insist(name, lambda: call().result(_CALL_S + 1))
 
-    def _all(self, name: str, call: Callable[[], Mapping[K, "Future[T]"]]) -> dict[K, T]:
-        return self._insist(name, lambda: {key: future.result(_CALL_S + 1) for key, future in call().items()})
+    def _all(
+        self, name: str, call: Callable[[], Mapping[K, "Future[T]"]], within_s: float = ANSWER_S
+    ) -> dict[K, T]:
+        return self._insist(
+            name, lambda: {key: future.result(_CALL_S + 1) for key, future in call().items()}, within_s
+        )
 
-    def _insist(self, name: str, call: Callable[[], T]) -> T:
+    def _insist(self, name: str, call: Callable[[], T], within_s: float = ANSWER_S) -> T:
         """Call until an answer comes. A topic created a moment ago answers `NOT_LEADER_FOR_PARTITION` at first."""
-        deadline = Deadline(ANSWER_S)
+        deadline = Deadline(within_s)
         while True:
             try:
                 return call()
             except (KafkaException, TimeoutError) as raised:
                 error = error_of(raised)
-                if deadline.passed or (error is not None and not _worth_retrying(error)):
+                if deadline.passed or (error is not None and error.code() in _FINAL):
                     raise LogError(self._text(name, error)) from raised
-                self.client.poll(_PAUSE_S)
+                self._refresh()
+
+    def _refresh(self) -> None:
+        """Ask for the metadata anew, and wait a little: the answer to a stale leader epoch is a newer one."""
+        try:
+            self.client.list_topics(timeout=_PAUSE_S)
+        except KafkaException:
+            pass  # the next call says so
+        self.client.poll(_PAUSE_S)
 
     def _text(self, name: str, error: KafkaError | None) -> str:
         if error is None or error.code() in _NO_ANSWER:
@@ -151,24 +170,16 @@ class Admin:
         return f"{name}: {describe(error)}"
 
 
-def _worth_retrying(error: KafkaError) -> bool:
-    return error.retriable() or error.code() in _PASSING
-
-
 _NO_ANSWER: Final = frozenset((KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN))
 
-_PASSING: Final = frozenset(
-    (
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # just created, and this broker has not heard yet
-        *_NO_ANSWER,
-        KafkaError._WAIT_COORD,
-    )
-)
-"""Admin answers carry no flags worth relying on; these pass by themselves."""
+_FINAL: Final = REFUSED_ACCESS | {
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_PARTITIONS,
+    KafkaError.INVALID_REQUEST,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError._INVALID_ARG,
+}
+"""What asking again would not change. Everything else passes by itself (no leader yet, a leader epoch that the
+client's metadata has not caught up with, a coordinator that loads), and the flags of admin answers don't say so."""

@@ -76,7 +76,7 @@ class Reader:
         taken = size = 0
         while taken < records and size < size_bytes:
             fitting = (size_bytes - size) // self._average_bytes + 1
-            messages = self.consumer.consume(min(_CHUNK, records - taken, fitting), 0)
+            messages = self._fetched(min(_CHUNK, records - taken, fitting))
             if not messages:
                 break
             size += self._convert(messages, into)
@@ -86,9 +86,24 @@ class Reader:
 
     def wait(self, seconds: float, into: Polled) -> None:
         """Wait for one message, at most so long."""
-        message = self.consumer.poll(seconds)
+        try:
+            message = self.consumer.poll(seconds)
+        except (KafkaException, RuntimeError) as broken:
+            self._broken(broken)
+            return
         if message is not None:
             self._convert([message], into)
+
+    def _fetched(self, records: int) -> list[Message]:
+        try:
+            return self.consumer.consume(records, 0)
+        except (KafkaException, RuntimeError) as broken:
+            self._broken(broken)
+            return []
+
+    def _broken(self, error: Exception) -> None:
+        """Give the consumer up: what it had in hand is gone, and it would go on behind that."""
+        self.failure = Fenced(f"consumer: {error}")
 
     def _convert(self, messages: list[Message], into: Polled) -> int:
         """Append messages as records and return their bytes: the hot path, 0.4 µs a record."""

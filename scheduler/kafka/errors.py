@@ -40,13 +40,19 @@ MISCONFIGURED: Final = frozenset(
 )
 """Nor here: group settings that the broker refuses, topics that nobody created."""
 
-REFUSED_RECORD: Final = frozenset(
+RECORD_AT_FAULT: Final = frozenset(
     (
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.INVALID_RECORD,
         KafkaError.INVALID_MSG,
         KafkaError.INVALID_TIMESTAMP,
+    )
+)
+"""The record itself is refused; sent again, it would end the same way."""
+
+DESTINATION_AT_FAULT: Final = frozenset(
+    (
         KafkaError.POLICY_VIOLATION,
         KafkaError.TOPIC_EXCEPTION,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -56,7 +62,9 @@ REFUSED_RECORD: Final = frozenset(
         KafkaError._INVALID_ARG,
     )
 )
-"""The record itself is at fault, or where it goes; sending it again would end the same way."""
+"""Where it goes is wrong: whoever named a foreign topic is to blame, but nobody for one of ours."""
+
+REFUSED_RECORD: Final = RECORD_AT_FAULT | DESTINATION_AT_FAULT
 
 
 class Verdict(Enum):

@@ -23,6 +23,9 @@ from scheduler.kafka.troubles import LOG, Troubles
 
 REPORTS: Final = TOPIC_OF[Input.REPORTS]
 
+_CALLBACK_S: Final = 1.0
+"""How long a rebalance callback may wait for the brokers: it holds the whole turn up."""
+
 FOLLOWERS: Final[tuple[tuple[Input, ...], ...]] = (
     (Input.REQUESTS, Input.COMMANDS),
     (Input.SUBMIT_INTERACTIVE,),
@@ -77,7 +80,7 @@ class KafkaLog:
         plain = client_settings.plain(settings.properties)
         self._plain = PlainProducer(plain, self._names, self._troubles)
         self._deletions: list[Future[Any]] = []
-        self._membership = Membership(self._admin.earliest, settings.shards)
+        self._membership = Membership(self._earliest, settings.shards)
         self._dead = False
         self._join()
 
@@ -124,11 +127,13 @@ class KafkaLog:
 
     def _raise_pending(self) -> None:
         """Raise what the last poll met. It was kept until now so that the records read beside it were not lost."""
-        for reader in self._readers:
-            if reader.failure is not None:
-                failure, reader.failure = reader.failure, None
+        parts: tuple[Membership | Reader, ...] = (self._membership, *self._readers)
+        for part in parts:
+            if part.failure is not None:
+                failure, part.failure = part.failure, None
                 self._dead = self._dead or isinstance(failure, Fenced)
                 raise failure
+        for reader in self._readers:
             if reader.lost:
                 raise self._with_ends(reader.lost.pop(0))
 
@@ -267,6 +272,9 @@ class KafkaLog:
         self._check_deletions()
 
     # -- clients --------------------------------------------------------------------------------------------------
+
+    def _earliest(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        return self._admin.earliest(partitions, _CALLBACK_S)
 
     def _join(self) -> None:
         properties, group = self._settings.properties, self._settings.group_id

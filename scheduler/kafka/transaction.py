@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from scheduler.dispatcher.ports import Fenced, LogError, MustAbort, OutcomeUnknown, Outgoing
 from scheduler.kafka.client_settings import TRANSACTION_TIMEOUT_MS, Properties
 from scheduler.kafka.deadline import Deadline
-from scheduler.kafka.errors import REFUSED_RECORD, Verdict, describe, error_of, judge
+from scheduler.kafka.errors import DESTINATION_AT_FAULT, RECORD_AT_FAULT, Verdict, describe, error_of, judge
 from scheduler.kafka.layout import CHANGELOG
 from scheduler.kafka.names import Names
 from scheduler.kafka.troubles import Troubles
@@ -35,6 +35,7 @@ class TransactionalProducer:
         self._producer: Producer | None = None
         self._reports: list[tuple[KafkaError | None, Message]] = []
         self._tails: dict[int, Outgoing] = {}
+        self._foreign: set[str] = set()
         self._flushed = False
         self.in_transaction = False
 
@@ -63,6 +64,7 @@ class TransactionalProducer:
         """Begin a transaction."""
         self._reports = []
         self._tails = {}
+        self._foreign = set()
         self._flushed = False
         self._call("begin_transaction", lambda _: self._live().begin_transaction(), Fenced, Fenced)
         self.in_transaction = True
@@ -77,6 +79,7 @@ class TransactionalProducer:
         assert not self._flushed
         for record in records:
             if record.foreign:
+                self._foreign.add(record.topic)
                 self._send(record, reported=True)  # the user's own topic: a refusal must name the record
             elif record.topic != CHANGELOG:
                 self._send(record, reported=False)
@@ -156,7 +159,8 @@ class TransactionalProducer:
             except BufferError:
                 self._make_room(deadline)
             except KafkaException as raised:
-                raise self._refused(_error(raised), record.topic, record.key) from raised
+                refused = self._refused(_error(raised), record.topic, record.key, foreign=record.foreign)
+                raise refused from raised
 
     def _produce(self, record: Outgoing, *, reported: bool) -> None:
         topic = record.topic if record.foreign else self._names.full(record.topic)
@@ -198,9 +202,12 @@ class TransactionalProducer:
         if not failed:
             return
         # A refused record fails every other record of its batch too: name one that is itself at fault.
-        blamed = next(((e, m) for e, m in failed if e.code() in REFUSED_RECORD), failed[0])
-        error, message = blamed
-        raise self._refused(error, self._names.bare(message.topic() or ""), message.key())
+        error, message = next(((e, m) for e, m in failed if e.code() in RECORD_AT_FAULT), failed[0])
+        topic = message.topic() or ""
+        foreign = topic in self._foreign
+        raise self._refused(
+            error, topic if foreign else self._names.bare(topic), message.key(), foreign=foreign
+        )
 
     def _changelog_offsets(self) -> dict[int, int]:
         topic = self._names.full(CHANGELOG)
@@ -212,10 +219,17 @@ class TransactionalProducer:
         assert found.keys() == self._tails.keys(), "every shard's last record has been reported"
         return found
 
-    def _refused(self, error: KafkaError, topic: str, key: bytes | None) -> LogError:
+    def _refused(self, error: KafkaError, topic: str, key: bytes | None, *, foreign: bool) -> LogError:
+        """Return what a failed record raises; `MustAbort` names the record only if that one is to blame.
+
+        A record that timed out, or one of our own topics that is gone, says nothing about the inputs of the turn.
+        """
+        text = f"produce to {topic}: {describe(error)}"
         if judge(error) is Verdict.UNUSABLE:
-            return Fenced(f"produce to {topic}: {describe(error)}")
-        return MustAbort(f"produce to {topic}: {describe(error)}", topic=topic, key=key)
+            return Fenced(text)
+        if error.code() in RECORD_AT_FAULT or (foreign and error.code() in DESTINATION_AT_FAULT):
+            return MustAbort(text, topic=topic, key=key)
+        return MustAbort(text)
 
     def _call(
         self,

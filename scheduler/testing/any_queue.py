@@ -1,5 +1,7 @@
 """Queue settings of the scheduler in memory: it knows no `settings.yaml`, so every queue allows what any may."""
 
+from typing import Self
+
 from scheduler.core import bounds
 from scheduler.core.settings import QueueSettings, Settings
 
@@ -7,9 +9,9 @@ from scheduler.core.settings import QueueSettings, Settings
 class ForeignTopics(frozenset[str]):
     """Every topic but the scheduler's own."""
 
-    __slots__ = ("_prefix",)
+    _prefix: str
 
-    def __new__(cls, prefix: str) -> "ForeignTopics":
+    def __new__(cls, prefix: str) -> Self:
         """Take the prefix of the scheduler's own topics."""
         topics = super().__new__(cls)
         topics._prefix = prefix

@@ -9,7 +9,7 @@ from scheduler.core.job import JobState, Phase
 from scheduler.core.spec import JobSpec
 from scheduler.testing.memory_broker import MemoryBroker
 
-_WAITING = frozenset({Phase.SCHEDULED, Phase.RETRYING})
+_WAITING = frozenset({Phase.SCHEDULED, Phase.RETRYING, Phase.READY})
 
 
 class Ledger:
@@ -59,10 +59,7 @@ class Ledger:
 
 def _looks_at(state: JobState) -> tuple[int, ...]:
     """Return when time changes something about a job by itself."""
-    if state.phase is Phase.READY:
-        times = (state.expires_at_ms,)
-    elif state.phase in _WAITING:
-        times = (state.due_ms, state.expires_at_ms)
-    else:
-        times = ()
-    return tuple(at_ms for at_ms in times if at_ms)
+    if state.phase not in _WAITING:
+        return ()
+    due_ms = 0 if state.phase is Phase.READY else state.due_ms
+    return tuple(at_ms for at_ms in (due_ms, state.expires_at_ms) if at_ms)

@@ -32,7 +32,9 @@ class MemoryDispatcher:
         self._log = MemoryLog(broker, clock.wall_ms)
         ground = Ground(_CLUSTER, PREFIX, broker.partitions, {}, 1, changelog_retention_ms=1 << 62)
         config = Config(ground, settings_of_any_queue(PREFIX), self._timing)
-        world = World(self._log, MemoryChangelog(broker), MemoryStores(), clock, chance, _NoSignals(), _pass_by)
+        world = World(
+            self._log, MemoryChangelog(broker), MemoryStores(), clock, chance, _NoSignals(), _pass_by
+        )
         self._engine = Engine(config, world)
         self._write_first_metas()
         self._take_over()
@@ -48,7 +50,11 @@ class MemoryDispatcher:
 
         One that is overdue waits for an echo, and these are at least `Timing.echo_every_ms` apart.
         """
-        due = [entry.read_at_ms + entry.period_ms for seat in self._engine.seats.values() for entry in seat.leases]
+        due = [
+            entry.read_at_ms + entry.period_ms
+            for seat in self._engine.seats.values()
+            for entry in seat.leases
+        ]
         if not due:
             return None
         at_ms, now_ms = self._clock.wall_of(min(due)), self._clock.wall_ms()
@@ -68,10 +74,9 @@ class MemoryDispatcher:
     def _take_over(self) -> None:
         for _ in range(_TAKE_OVER_TURNS):
             self._engine.turn()
-            stages = [seat.stage for seat in self._engine.seats.values()]
-            if stages and set(stages) == {Stage.ACTIVE}:
+            if {seat.stage for seat in self._engine.seats.values()} == {Stage.ACTIVE}:
                 return
-        raise AssertionError(f"the dispatcher in memory did not come up: {stages}")
+        raise AssertionError("the dispatcher in memory did not come up")
 
 
 class _NoSignals:

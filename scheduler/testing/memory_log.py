@@ -7,7 +7,6 @@ from scheduler.core.inputs import TOPIC_OF, Input
 from scheduler.dispatcher.ports import Budget, Outgoing, Polled, Record, Restored
 from scheduler.testing.memory_broker import MemoryBroker
 
-
 FOREIGN: Final = "foreign:"
 """What begins the names of the users' own topics in the broker: they may be called as ours are without prefix."""
 
@@ -81,8 +80,8 @@ class MemoryLog:
 
     def fence(self, offsets: dict[tuple[int, Input], int], metadata: object) -> None:
         """Check what a real broker would be given."""
-        assert any(source is Input.REPORTS for _, source in offsets)  # noqa: S101
-        assert all(offset >= 0 for offset in offsets.values())  # noqa: S101
+        assert any(source is Input.REPORTS for _, source in offsets)
+        assert all(offset >= 0 for offset in offsets.values())
 
     def commit(self) -> None:
         """Commit the transaction."""

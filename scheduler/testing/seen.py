@@ -111,7 +111,7 @@ def dead_letter_of(ref: JobRef[Any], headers: Mapping[str, str]) -> DeadLetter:
         return DeadLetter("quarantined", ref, "", 0, error)
     used, _, _ = headers["attempts"].partition("/")
     told = ErrorInfo(headers["error_class"], headers["error_message"])
-    return DeadLetter(headers["reason"], ref, headers["type"], int(used), error_text(told))
+    return DeadLetter(str(headers["reason"]), ref, headers["type"], int(used), error_text(told))
 
 
 def error_text(error: ErrorInfo | None) -> str:

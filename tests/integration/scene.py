@@ -32,6 +32,7 @@ class Scene:
         self.expected: dict[str, Expected] = {}
         self._app = App("it", connection=self.site.properties, prefix=self.site.prefix)
         self._work = self._app.job(queue="it")(app_module.work.fn)
+        self._killer = self._app.job(queue="it")(app_module.kill_the_worker.fn)
 
     def dispatcher(self, name: str, *, fail_at: str = "", state_of: str | None = None) -> Process:
         environ = {"JOBS_FAILPOINT": fail_at}
@@ -45,6 +46,17 @@ class Scene:
         now_ms = time.time_ns() // 1_000_000
         for ref in self._app.submit_many(self._work.request(n) for n in range(count)):
             self.expected[ref.id] = Expected(now_ms)
+
+    def submit_killer(self) -> str:
+        """Submit the job that kills its worker's parent in its first run; return its id."""
+        ref = self._killer.submit()
+        self.expected[ref.id] = Expected(time.time_ns() // 1_000_000)
+        return ref.id
+
+    def starts(self, job_id: str) -> list[int]:
+        """Return when runs of a job began, Unix milliseconds."""
+        runs = runlog.read_runs(self.runs)
+        return [line["start_ms"] for line in runs if line["job"] == job_id and "start_ms" in line]
 
     def until(self, reached: Callable[[], bool], within_s: float = 90) -> None:
         """Follow the topics until `reached`; fail with the processes' logs if it never is."""

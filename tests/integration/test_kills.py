@@ -42,7 +42,7 @@ def test_a_dispatcher_killed_in_its_take_over(scene: Scene) -> None:
     assert scene.overlaps() == 0
 
 
-@pytest.mark.parametrize("point", ["lease_received:30", "before_handler:30", "after_handler:30", "done_sent:30"])
+@pytest.mark.parametrize("point", ["lease_received:30", "after_handler:30", "done_sent:30"])
 def test_a_worker_killed(scene: Scene, point: str) -> None:
     scene.dispatcher("dispatcher")
     doomed = scene.worker("doomed", fail_at=point)
@@ -53,4 +53,19 @@ def test_a_worker_killed(scene: Scene, point: str) -> None:
     verdict = scene.verdict()
     assert (verdict.lost, verdict.completed_twice, verdict.succeeded) == (0, 0, JOBS)
     assert verdict.second_runs <= 8  # what it had, and nothing else
+    assert scene.overlaps() == 0
+
+
+def test_a_worker_killed_by_its_handler(scene: Scene) -> None:
+    scene.dispatcher("dispatcher")
+    doomed = scene.worker("doomed")
+    scene.submit(JOBS)
+    killer = scene.submit_killer()
+    scene.until_dead(doomed)
+    scene.worker("other")
+    scene.until_done()
+    verdict = scene.verdict()
+    assert (verdict.lost, verdict.completed_twice, verdict.succeeded) == (0, 0, JOBS + 1)
+    assert len(scene.starts(killer)) == 2
+    assert verdict.second_runs <= 8
     assert scene.overlaps() == 0

@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from scheduler import devkafka
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.apply import apply
 from scheduler.kafka.layout import Layout
@@ -48,6 +49,18 @@ def open_log(properties, installed):
             return log
 
         yield opened
+
+
+@pytest.fixture
+def own_broker():
+    """A broker that the test may freeze; it takes two seconds or so."""
+    try:
+        cluster = devkafka.start()
+    except devkafka.DevKafkaError as error:
+        pytest.skip(f"no broker: {error}")
+    with cluster:
+        (node,) = cluster.nodes
+        yield node
 
 
 @pytest.fixture
