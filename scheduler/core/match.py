@@ -194,7 +194,8 @@ class Matcher:
     def _queue(self, lane: bytes) -> Queue:
         queue = self._queues.get(lane)
         if queue is None:
-            queue = self._queues[lane] = self._idle.pop(lane, None) or self._new_queue(lane)
+            idle = self._idle.get(lane)
+            queue = self._queues[lane] = self._new_queue(lane) if idle is None else idle
         return queue
 
     def _new_queue(self, lane: bytes) -> Queue:

@@ -18,7 +18,7 @@ class Refusal(StrEnum):
     OUT_OF_BOUNDS = "out_of_bounds"
     UNSUPPORTED = "unsupported"
     CRASHED_DISPATCHER = "crashed_dispatcher"
-    SPEC_MISSING = "spec_missing"
+    STATE_MISSING = "state_missing"
 
 
 class DeathReason(StrEnum):

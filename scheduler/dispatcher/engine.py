@@ -26,7 +26,7 @@ from scheduler.dispatcher.adopting import Adopting
 from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.engine_clock import EngineClock
 from scheduler.dispatcher.housekeeping import Housekeeping
-from scheduler.dispatcher.intake import Intake
+from scheduler.dispatcher.intake import Intake, quarantine_orphan
 from scheduler.dispatcher.ports import (
     Budget,
     Chance,
@@ -39,11 +39,10 @@ from scheduler.dispatcher.ports import (
     OutcomeUnknown,
     Polled,
     PositionLost,
-    Store,
     Stores,
 )
 from scheduler.dispatcher.reading import InputCrashed, Reading
-from scheduler.dispatcher.restoring import Restorer
+from scheduler.dispatcher.restoring import Done, Restorer
 from scheduler.dispatcher.seat import Seat, Stage
 from scheduler.dispatcher.signals import Signals
 from scheduler.dispatcher.suspicion import Suspicion
@@ -268,18 +267,20 @@ class Engine:
         if not self._restorer.running():
             return False
         mono_ms = self._clock.mono_ms()
-        for number, store, meta in self._restorer.slice(self._config.restore_slice_ms, self._wall_ms()):
-            self._restored(self._seats[number], store, meta)
+        for done in self._restorer.slice(self._config.restore_slice_ms, self._wall_ms()):
+            self._restored(self._seats[done.number], done)
         self._world.failpoint("in_takeover")
         for number, held_by in self._restorer.held_back(mono_ms, self._config.held_back_ms):
             self._fence_holder(number, held_by)
         return True
 
-    def _restored(self, seat: Seat, store: Store, meta: Meta) -> None:
-        seat.store = store
-        shard = Shard(seat.number, StoreView(store), self._fleet, seat.leases, epoch=meta.epoch)
+    def _restored(self, seat: Seat, done: Done) -> None:
+        seat.store = done.store
+        shard = Shard(seat.number, StoreView(done.store), self._fleet, seat.leases, epoch=done.meta.epoch)
+        for key in done.orphans:
+            quarantine_orphan(shard, key[1:].decode(errors="replace"))
         mono_ms = self._clock.mono_ms()
-        seat.restored(shard, meta, mono_ms)
+        seat.restored(shard, done.meta, mono_ms)
         adopt_leases(shard, mono_ms)
 
     def _fence_holder(self, number: int, meta: Meta | None) -> None:

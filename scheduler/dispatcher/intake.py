@@ -166,6 +166,21 @@ def quarantine(shard: Shard, record: Record, topic: str, reason: Refusal, detail
     _count(shard, reason)
 
 
+def quarantine_orphan(shard: Shard, job_id: str) -> None:
+    """Send a job record that has no state to the dead-letter topic: whatever became of it, it is never run."""
+    raw = shard.raw_spec(job_id) or b""
+    headers = (
+        ("reason", "quarantined"),
+        ("refusal", str(Refusal.STATE_MISSING)),
+        ("detail", "the changelog holds the job's record but no state"),
+        ("job_id", job_id),
+        ("source_shard", str(shard.number)),
+    )
+    shard.changes.outputs.append(DeadLetter(job_id.encode(), raw, headers))
+    shard.drop_spec(job_id)
+    _count(shard, Refusal.STATE_MISSING)
+
+
 def _count(shard: Shard, reason: Refusal) -> None:
     shard.changes.counts["refused", str(reason)] += 1
 

@@ -251,7 +251,9 @@ class Reading:
         unread = {(record.shard, record.input) for record in self.pending}
         for seat in seats.values():
             if seat.reads:
-                seat.unread = {source for number, source in unread if number == seat.number} if unread else _NONE
+                seat.unread = (
+                    {source for number, source in unread if number == seat.number} if unread else _NONE
+                )
                 for source in (seat.at_end & _SUBMITS) - seat.unread:
                     seat.shard.read_up_to_ms[source] = moment.now_ms
 

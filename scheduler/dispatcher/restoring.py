@@ -6,18 +6,36 @@ Everything is loaded raw; the indexes follow from the states, in one scan for an
 state for the rest of a known one.
 """
 
+import logging
 from typing import Final
+
+import msgspec
 
 from scheduler.codec.state import decode_state
 from scheduler.core import keyspace
 from scheduler.core.inputs import LAYOUT, Meta
-from scheduler.core.shard import index_delta
+from scheduler.core.job import JobState
+from scheduler.core.shard import index_delta, walk
+from scheduler.core.validation import Refused
 from scheduler.dispatcher.config import Ground
 from scheduler.dispatcher.ports import Changelog, Restored, Store, Stores
 from scheduler.dispatcher.view import StoreView
 
 _INDEX_SLICE: Final = 500
+_DURABLE: Final = (keyspace.STATE, keyspace.SPEC, keyspace.META)
 _INDEXES: Final = (keyspace.READY, keyspace.TIMER, keyspace.LEASED, keyspace.TIERED, keyspace.DROP)
+
+
+_log = logging.getLogger(__name__)
+
+
+class Done(msgspec.Struct, frozen=True):
+    """A shard whose store is at the end of its changelog. `orphans` are keys of job records without a state."""
+
+    number: int
+    store: Store
+    meta: Meta
+    orphans: list[bytes]
 
 
 class NotPrepared(Exception):
@@ -35,46 +53,91 @@ class Restore:
         self.cursor: bytes | None = None  # of the index scan, set once the log is read
         self.held_back_since_ms: int | None = None
         self.records = 0
+        self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
+        self._specs: set[bytes] = set()
 
     def take(self, restored: Restored, now_ms: int) -> None:
         """Write a slice of the log to the store."""
         latest = dict(restored.entries)  # the last value of each key, since a batch holds a key once
         self.records += len(restored.entries)
-        puts = [(key, value) for key, value in latest.items() if value is not None]
-        deletes = [key for key, value in latest.items() if value is None]
+        foreign = [key for key in latest if key[:1] not in _DURABLE]
+        for key in foreign:
+            del latest[key]
+            self._polluted(key, "no key of ours")
+        puts: list[tuple[bytes, bytes]] = []
+        deletes: list[bytes] = []
+        for key, value in latest.items():
+            if not self.raw and key.startswith(keyspace.STATE):
+                self._replace(key, value, puts, deletes)
+            elif value is None:
+                deletes.append(key)
+            else:
+                puts.append((key, value))
         if not self.raw:
-            for key, value in latest.items():
-                if key.startswith(keyspace.STATE):
-                    self._reindex(key, value, puts, deletes)
+            self._specs.update(key for key, _ in puts if key.startswith(keyspace.SPEC))
         self.store.write(puts, deletes, restored.next_offset, now_ms)
         if restored.done:
             self.cursor = keyspace.STATE
 
-    def _reindex(
+    def _replace(
         self, key: bytes, value: bytes | None, puts: list[tuple[bytes, bytes]], deletes: list[bytes]
     ) -> None:
+        """Add a state and its indexes to a batch; one that can't be read leaves what was there."""
         before = self.store.get(key)
-        old = None if before is None else decode_state(before)
-        new = None if value is None else decode_state(value)
-        index_delta(old, new, puts, deletes)
+        new = None
+        if value is not None:
+            new = self._decoded(key, value)
+            if new is None:
+                return
+            puts.append((key, value))
+        else:
+            deletes.append(key)
+        index_delta(None if before is None else decode_state(before), new, puts, deletes)
 
     def index_slice(self, now_ms: int) -> bool:
-        """Build the next slice of the indexes; return whether all is done."""
+        """Build the next slice of the indexes, then look for records without a state; return whether all is done."""
         if not self.raw:
+            self.orphans = [key for key in self._specs if self._is_orphan(key)]
             return True
-        if self.cursor == keyspace.STATE:
+        cursor = self.cursor or keyspace.STATE
+        if cursor == keyspace.STATE:
             self._clear_indexes(now_ms)
-        found = self.store.scan(self.cursor or keyspace.STATE, keyspace.after(keyspace.STATE), _INDEX_SLICE)
+        found = self.store.scan(cursor, keyspace.after(keyspace.STATE), _INDEX_SLICE)
         puts: list[tuple[bytes, bytes]] = []
-        for _, raw in found:
-            index_delta(None, decode_state(raw), puts, [])
+        deletes: list[bytes] = []
+        for key, raw in found:
+            state = self._decoded(key, raw)
+            if state is None:
+                deletes.append(key)
+            else:
+                index_delta(None, state, puts, deletes)
         done = len(found) < _INDEX_SLICE
         if done:
             puts.append((keyspace.INDEXED, b""))
         else:
             self.cursor = found[-1][0] + b"\0"
-        self.store.write(puts, (), self.store.offset, now_ms)
+        self.store.write(puts, deletes, self.store.offset, now_ms)
+        if done:
+            self.orphans = [key for key in walk(self.store.scan, keyspace.SPEC) if self._is_orphan(key)]
         return done
+
+    def _decoded(self, key: bytes, value: bytes) -> JobState | None:
+        try:
+            return decode_state(value)
+        except Refused as refused:
+            self._polluted(key, str(refused))
+            return None
+
+    def _polluted(self, key: bytes, why: str) -> None:
+        _log.error(
+            "changelog of shard %d is polluted: key %r: %s; only dispatchers may write it",
+            self.number,
+            key,
+            why,
+        )
+
+    def _is_orphan(self, spec_key: bytes) -> bool:
+        return self.store.get(keyspace.STATE + spec_key[1:]) is None
 
     def _clear_indexes(self, now_ms: int) -> None:
         # A restore given up while it built indexes has left some, and its log went on since.
@@ -116,7 +179,7 @@ class Restorer:
         """Return the restores under way."""
         return list(self._running.values())
 
-    def slice(self, budget_ms: int, now_ms: int) -> list[tuple[int, Store, Meta]]:
+    def slice(self, budget_ms: int, now_ms: int) -> list[Done]:
         """Go on for about `budget_ms`; return the shards that are done."""
         if not self._running:
             return []
@@ -140,7 +203,7 @@ class Restorer:
                 found.append((restore.number, StoreView(restore.store).meta()))
         return found
 
-    def _finish(self, restore: Restore) -> tuple[int, Store, Meta]:
+    def _finish(self, restore: Restore) -> Done:
         del self._running[restore.number]
         self._changelog.stop(restore.number)
         meta = StoreView(restore.store).meta()
@@ -148,7 +211,7 @@ class Restorer:
             raise NotPrepared(
                 f"shard {restore.number} has no meta record: run 'scheduler topics apply --execute'"
             )
-        return restore.number, restore.store, meta
+        return Done(restore.number, restore.store, meta, restore.orphans)
 
     def _usable(self, store: Store, now_ms: int) -> bool:
         ground = self._ground

@@ -1,0 +1,5 @@
+"""The fixture under test, whether or not the package is installed here with its entry points."""
+
+from scheduler.testing.plugin import jobs
+
+__all__ = ["jobs"]
