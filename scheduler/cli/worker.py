@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 RESERVABLE = "interactive"
 BOOT_ID_BYTES = 16
 SLOTS_MAX = 1_024
+NAME_MAX_CHARS = 128
 
 
 @click.command()
@@ -59,7 +60,7 @@ def worker(
         raise click.BadParameter(f"'{target}' is not MODULE:APP, like jobs:app", param_hint="MODULE:APP")
     config = ParentConfig(
         target=target,
-        worker=name or socket.gethostname(),
+        worker=(name or socket.gethostname())[:NAME_MAX_CHARS],
         boot_id=os.urandom(BOOT_ID_BYTES),
         pool=pool,
         slots=slots,
@@ -67,7 +68,7 @@ def worker(
         executor=executor or "auto",
         jobs_per_child=max_jobs_per_child or 0,
         drain_ms=_duration_ms(drain_timeout),
-        release=os.environ.get("JOBS_RELEASE", ""),
+        release=os.environ.get("JOBS_RELEASE", "")[:NAME_MAX_CHARS],
     )
     return run(connection, config, prefix)
 

@@ -82,7 +82,7 @@ class Leases:
         return self._table.pop(job_id, None)
 
     def keep_only(self, live: set[tuple[str, int]]) -> None:
-        """Forget entries of leases that are not live (after a dropped turn: those it had granted)."""
+        """Forget entries of leases that are not live: those granted in a turn that came to nothing."""
         for entry in [entry for entry in self._table.values() if (entry.job_id, entry.epoch) not in live]:
             del self._table[entry.job_id]
 

@@ -280,6 +280,7 @@ class Engine:
         for key in done.orphans:
             quarantine_orphan(shard, key[1:].decode(errors="replace"))
         mono_ms = self._clock.mono_ms()
+        seat.leases.keep_only({(state.job_id, state.epoch) for state in shard.live()})
         seat.restored(shard, done.meta, mono_ms)
         adopt_leases(shard, mono_ms)
 
@@ -334,6 +335,7 @@ class Engine:
     def _start_over(self, why: str, *, keep_renewals: bool) -> None:
         self._world.signals.failed(why)
         self._fleet.offers.give_back()
+        self._fleet.matcher.forget()
         self._reading.clear()
         self._log.reopen()
         for seat in self._seats.values():

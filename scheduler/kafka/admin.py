@@ -64,9 +64,9 @@ class Admin:
         """Return the partitions at their earliest offsets."""
         return self._offsets(partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, within_s)
 
-    def latest(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    def latest(self, partitions: list[TopicPartition], within_s: float = ANSWER_S) -> list[TopicPartition]:
         """Return the partitions at their end, open transactions included."""
-        return self._offsets(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, within_s)
 
     def committed_end(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions at their last stable offset: where a read_committed consumer stops."""

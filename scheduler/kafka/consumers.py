@@ -4,7 +4,7 @@ librdkafka merges all partitions of a consumer into one queue, so each urgency c
 beside a saturated topic in the same consumer a quiet one waited 5.9 s, in its own 2 ms.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -164,31 +164,39 @@ class Reader:
     def start(self, shard: int, source: Input, offset: int) -> None:
         """Deliver an input from `offset` on, whatever happened to it before."""
         topic = self._topics[source]
-        known = shard in self._cursors[topic]
+        known = shard in self._cursors[topic] or not self._by_hand
         cursor = self._cursors[topic][shard] = Cursor(source, shard, offset)
-        if self._by_hand and not known:
-            self.consumer.incremental_assign([TopicPartition(topic, shard, offset)])
-        else:
-            self._go(cursor, offset)
-        # A pause may survive a new assignment, so always resume.
-        self.consumer.resume([TopicPartition(topic, shard)])
+        self._forget_lost(shard, source)
+        self._go(cursor, offset, self._seek_or_assign if known else self._assign)
 
     def stop(self, shard: int, source: Input) -> None:
         """Deliver no more of an input. A group's partition is paused, since it stays assigned."""
         topic = self._topics[source]
         self._pending.pop((topic, shard), None)
+        self._forget_lost(shard, source)
         if self._cursors[topic].pop(shard, None) is None:
             return
-        if self._by_hand:
-            self.consumer.incremental_unassign([TopicPartition(topic, shard)])
-        else:
-            self.consumer.pause([TopicPartition(topic, shard)])
+        at = [TopicPartition(topic, shard)]
+        try:
+            if self._by_hand:
+                self.consumer.incremental_unassign(at)
+            else:
+                self.consumer.pause(at)
+        except KafkaException as refused:
+            LOG.info(
+                "stopping %s/%d: %s", topic, shard, refused
+            )  # without a cursor nothing is delivered anyway
 
     def forget(self, shard: int) -> None:
         """Drop a partition that the group took away."""
-        for topic, cursors in self._cursors.items():
-            cursors.pop(shard, None)
+        for source, topic in self._topics.items():
+            self._cursors[topic].pop(shard, None)
             self._pending.pop((topic, shard), None)
+            self._forget_lost(shard, source)
+
+    def _forget_lost(self, shard: int, source: Input) -> None:
+        topic = self._names.bare(self._topics[source])
+        self.lost = [each for each in self.lost if (each.topic, each.partition) != (topic, shard)]
 
     def rewind(self, shard: int, source: Input, offset: int) -> None:
         """Deliver from `offset` again. An input that is not read any more stays as it is."""
@@ -202,49 +210,51 @@ class Reader:
         cursor = self._cursors[topic].get(shard)
         if cursor is not None:
             cursor.paused = True
-            cursor.gate = _NOTHING
-            self.consumer.pause([TopicPartition(topic, shard)])
+            self._go(cursor, cursor.next, self._nowhere)
 
     def resume(self, shard: int, source: Input, offset: int) -> None:
         """Deliver a paused input again, from `offset`."""
-        topic = self._topics[source]
-        cursor = self._cursors[topic].get(shard)
+        cursor = self._cursors[self._topics[source]].get(shard)
         if cursor is not None:
             cursor.paused = False
             self._go(cursor, offset)
-            self.consumer.resume([TopicPartition(topic, shard)])
 
-    def _go(self, cursor: Cursor, offset: int) -> None:
+    def _go(self, cursor: Cursor, offset: int, move: Callable[[TopicPartition], None] | None = None) -> None:
         """Go to `offset`, or try again before the next read; nothing of the input is delivered until it worked.
 
         Were a failure dropped, the client would go on behind `offset`, and the records between would be lost.
         It fails while the group is taking the partition from us, which no callback has told yet.
         """
-        topic = self._topics[cursor.input]
-        cursor.next = offset
-        if self._seek_or_assign(TopicPartition(topic, cursor.shard, offset)):
-            self._pending.pop((topic, cursor.shard), None)
-            cursor.gate = _NOTHING if cursor.paused else offset
-            if cursor.paused:  # assigning anew has ended it
-                self.consumer.pause([TopicPartition(topic, cursor.shard)])
-        else:
-            cursor.gate = _NOTHING
-            self._pending[topic, cursor.shard] = offset
+        to = TopicPartition(self._topics[cursor.input], cursor.shard, offset)
+        cursor.next, cursor.gate = offset, _NOTHING
+        try:
+            (move or self._seek_or_assign)(to)
+            if cursor.paused:
+                self.consumer.pause([to])
+            else:
+                self.consumer.resume([to])  # always: a pause may survive a new assignment
+        except KafkaException as refused:
+            LOG.info("going to %s refused, to be tried again: %s", to, refused)
+            self._pending[to.topic, to.partition] = offset
+            return
+        self._pending.pop((to.topic, to.partition), None)
+        if not cursor.paused:
+            cursor.gate = offset
 
-    def _seek_or_assign(self, to: TopicPartition) -> bool:
+    def _seek_or_assign(self, to: TopicPartition) -> None:
         """Seek; where the client refuses (`_STATE` after a lost position), take the partition up anew."""
         try:
             self.consumer.seek(to)
-            return True
         except KafkaException as refused:
             LOG.info("seek to %s refused, assigning anew: %s", to, refused)
-        try:
             self.consumer.incremental_unassign([to])
             self.consumer.incremental_assign([to])
-            return True
-        except KafkaException as refused:
-            LOG.info("assigning %s refused: %s", to, refused)
-            return False
+
+    def _assign(self, to: TopicPartition) -> None:
+        self.consumer.incremental_assign([to])
+
+    def _nowhere(self, to: TopicPartition) -> None:
+        """Stay where the client is: nobody hears of it until `resume` says from where."""
 
     def _retry(self) -> None:
         for (topic, shard), offset in list(self._pending.items()):

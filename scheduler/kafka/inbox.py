@@ -54,6 +54,7 @@ class KafkaLink:
         os.set_blocking(self._readable, False)
         os.set_blocking(self._writable, False)
         self._over = threading.Event()
+        self.closed = False
         self._threads: list[threading.Thread] = []
         self._overflow: deque[tuple[int, int, Report]] = deque()
         self._lock = threading.Lock()
@@ -95,6 +96,7 @@ class KafkaLink:
 
     def close(self, timeout_ms: int) -> bool:
         """Send what is still queued, then close; say whether everything was delivered."""
+        self.closed = True
         self._over.set()
         for thread in self._threads:
             thread.join()

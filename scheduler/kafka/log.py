@@ -23,8 +23,8 @@ from scheduler.kafka.troubles import LOG, Troubles
 
 REPORTS: Final = TOPIC_OF[Input.REPORTS]
 
-_CALLBACK_S: Final = 1.0
-"""How long a rebalance callback may wait for the brokers: it holds the whole turn up."""
+_ASIDE_S: Final = 1.0
+"""How long a question beside the turn's own work, from a rebalance callback for example, may hold the turn up."""
 
 FOLLOWERS: Final[tuple[tuple[Input, ...], ...]] = (
     (Input.REQUESTS, Input.COMMANDS),
@@ -140,7 +140,8 @@ class KafkaLog:
     def _with_ends(self, lost: PositionLost) -> PositionLost:
         at = [TopicPartition(self._names.full(lost.topic), lost.partition)]
         try:
-            low, high = self._admin.earliest(at)[0].offset, self._admin.latest(at)[0].offset
+            low = self._admin.earliest(at, _ASIDE_S)[0].offset
+            high = self._admin.latest(at, _ASIDE_S)[0].offset
         except LogError:
             return lost
         return PositionLost(lost.topic, lost.partition, lost.wanted, low, high)
@@ -274,7 +275,7 @@ class KafkaLog:
     # -- clients --------------------------------------------------------------------------------------------------
 
     def _earliest(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        return self._admin.earliest(partitions, _CALLBACK_S)
+        return self._admin.earliest(partitions, _ASIDE_S)
 
     def _join(self) -> None:
         properties, group = self._settings.properties, self._settings.group_id

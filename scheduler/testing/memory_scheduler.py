@@ -99,7 +99,7 @@ class MemoryScheduler:
         while (due_ms := self.next_due_ms()) is not None and due_ms <= at_ms:
             self.clock.move_to(due_ms)
             self.settle(allowance)
-        self.clock.move_to(at_ms)
+        self.clock.move_to(max(at_ms, self.clock.wall_ms()))  # a handler may have taken longer than that
         self.settle(allowance)
 
     def next_due_ms(self) -> int | None:

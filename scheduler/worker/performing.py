@@ -6,16 +6,15 @@ from typing import Final
 
 import msgspec
 
-from scheduler.core import bounds
 from scheduler.core.job import ErrorInfo
 from scheduler.core.reports import Emit, Verdict
 from scheduler.worker import actions
 from scheduler.worker.context import Stopped
 from scheduler.worker.definition import JobDefinition
+from scheduler.worker.fitting import fitted, fitted_error
 from scheduler.worker.outcomes import Cancel, Fail, Outcome, Retry, Snooze
 
 _OURS: Final = str(PurePath(__file__).parent)
-_MESSAGE_FLOOR_BYTES: Final = 256
 
 
 def outcome_of_value(value: object, emits: tuple[Emit, ...]) -> actions.Outcome:
@@ -28,10 +27,8 @@ def outcome_of_value(value: object, emits: tuple[Emit, ...]) -> actions.Outcome:
         result = msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         # Its work is done all the same: to run it again would do the work twice and fail here once more.
-        return actions.Succeeded(omitted=cut(f"it can't be encoded as JSON: {error}", _OMITTED_MAX_BYTES), emits=emits)
-    if len(result) > bounds.RESULT_MAX_BYTES:
-        return actions.Succeeded(omitted=f"{len(result)} bytes are above {bounds.RESULT_MAX_BYTES}", emits=emits)
-    return actions.Succeeded(result, "", emits)
+        return fitted(actions.Succeeded(omitted=f"it can't be encoded as JSON: {error}", emits=emits))
+    return fitted(actions.Succeeded(result, "", emits))
 
 
 def outcome_of_error(error: BaseException, definition: JobDefinition) -> actions.Outcome:
@@ -50,17 +47,7 @@ def error_info(error: BaseException) -> ErrorInfo:
     Never the handler's arguments: the payload is not everybody's to read. What the exception's own text says
     is its author's choice, and bounded.
     """
-    kind = cut(_class_name(type(error)), bounds.ERROR_CLASS_MAX_BYTES)
-    frames = tuple(cut(frame, bounds.FRAME_MAX_BYTES) for frame in _frames(error)[-bounds.ERROR_FRAMES_MAX :])
-    used = len(kind.encode()) + sum(len(frame.encode()) for frame in frames)
-    room = max(_MESSAGE_FLOOR_BYTES, bounds.ERROR_MAX_BYTES - used)
-    return ErrorInfo(kind, cut(_text(error), room), frames)
-
-
-def cut(text: str, longest_bytes: int) -> str:
-    """Return `text` shortened to `longest_bytes` of UTF-8, at a character boundary."""
-    data = text[:longest_bytes].encode(errors="replace")
-    return data[:longest_bytes].decode(errors="ignore")
+    return fitted_error(ErrorInfo(_class_name(type(error)), _text(error), tuple(_frames(error))))
 
 
 def _outcome_of(outcome: Outcome) -> actions.Outcome:
@@ -76,7 +63,7 @@ def _outcome_of(outcome: Outcome) -> actions.Outcome:
 
 def _said(outcome: Outcome, message: str) -> ErrorInfo:
     info = error_info(outcome)
-    return ErrorInfo(type(outcome).__name__, cut(message, bounds.ERROR_MAX_BYTES // 2), info.frames)
+    return fitted_error(ErrorInfo(type(outcome).__name__, message, info.frames))
 
 
 def _text(error: BaseException) -> str:
@@ -100,4 +87,3 @@ def _frames(error: BaseException) -> list[str]:
 
 
 _PLAIN_MODULES: Final = frozenset({"builtins", "__main__"})
-_OMITTED_MAX_BYTES: Final = 512

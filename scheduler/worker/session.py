@@ -29,6 +29,7 @@ from scheduler.worker.actions import (
     Succeeded,
 )
 from scheduler.worker.desk import Desk, SessionConfig
+from scheduler.worker.fitting import cut, fitted
 from scheduler.worker.memory import EndedEpochs
 from scheduler.worker.offers import NEVER
 from scheduler.worker.outbox import Mail
@@ -146,7 +147,7 @@ class Session:
             and (run.killed is None or isinstance(outcome, Succeeded))
         ):
             self._end(run, now_ms)
-            self._report(run, self._reporter.ended(run, outcome, now_ms, self._freed(run, now_ms)), now_ms)
+            self._report(run, self._reporter.ended(run, fitted(outcome), now_ms, self._freed(run, now_ms)), now_ms)
         self._enforce(now_ms)
         return self._finish(now_ms)
 
@@ -188,7 +189,7 @@ class Session:
         """Keep what a run tells of its progress for its next beat."""
         run = self._runs.get(number)
         if run is not None:
-            run.fraction, run.note = fraction, note
+            run.fraction, run.note = fraction, cut(note, bounds.PROGRESS_NOTE_MAX_BYTES)
 
     def on_shield(self, number: int, duration_ms: int, now_ms: int) -> list[Action]:
         """Keep a cancel or a drain from killing a run for so long; 0 ends that."""

@@ -3,6 +3,7 @@
 import pytest
 
 from scheduler.core.job import NO_HISTORY
+from scheduler.core.reports import Beat, Held
 from tests.dispatcher.lives import grant, run
 
 FIRST_MS, LEASE_MS = 10_000, 20_000
@@ -69,8 +70,6 @@ def test_the_last_checkpoint_wins(world, worker):
 
 
 def test_progress_lives_in_memory_only(world, d1, worker):
-    from scheduler.core.reports import Beat, Held
-
     lease = run(world, worker)
     worker.say(lease.shard, Beat(worker.sender, (Held("a", lease.epoch, lease.token, 0.5, "half"),)))
     changes = len(world.records("changelog"))

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.core.job import Ending
+from scheduler.core.reporting import revoke_of
 from scheduler.core.reports import ReleaseReason, Verdict
 from tests.dispatcher.lives import grant_again, run
 from tests.dispatcher.world import World
@@ -14,8 +15,6 @@ RELEASES = [ReleaseReason.STOPPED, ReleaseReason.LOST, ReleaseReason.CRASHED, Re
 
 def end(world: World, why: Ending, job_id: str = "a") -> None:
     """Set `ending` and revoke, as a cancel request does."""
-    from scheduler.core.reporting import revoke_of
-
     shard = next(iter(world.dispatchers.values())).engine.seats[world.home(job_id)].shard
     state = shard.state(job_id)
     state = msgspec.structs.replace(state, grant=msgspec.structs.replace(state.grant, ending=why))

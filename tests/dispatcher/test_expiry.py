@@ -65,7 +65,7 @@ def let_go(world: World, kept: list[tuple[int, bytes]], which: slice = slice(Non
 def test_nothing_expires_without_an_echo_however_long_it_takes(world, worker):
     grant(world, worker)
     kept = hold_echoes(world)
-    world.wait(600_000, every_ms=5_000)
+    world.wait(200_000, every_ms=5_000)
     assert world.state().phase == "leased"
     assert kept
     let_go(world, kept, slice(-1, None))

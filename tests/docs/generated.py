@@ -8,7 +8,8 @@ Each stands between two comments, `<!-- generated: NAME -->` and `<!-- end of NA
 import ast
 import inspect
 import re
-from pathlib import Path
+
+import msgspec
 
 from scheduler.core.job import ENDED, MOVES, STATUS, Phase
 from scheduler.core.timing import Timing
@@ -20,6 +21,16 @@ PACKAGES = (
     *("devkafka", "cli"),
 )
 """In the order of the file map: what depends on little first."""
+
+SAID = {
+    "turn_records": "records that a turn takes at most",
+    "turn_bytes": "bytes that a poll returns at most",
+    "turn_decide_ms": "a turn takes no more records after this long",
+    "restore_slice_ms": "reading changelogs back, between turns",
+    "housekeeping_every_ms": "keep times, overlong runs, missed retries",
+    "delete_every_ms": "consumed records are deleted this often",
+}
+"""Of fields without a comment in the code."""
 
 NO_DOCSTRING = {
     "core/ruff.toml": "bans clock, chance and I/O in the core by name",
@@ -67,7 +78,7 @@ def all_files():
     """Every file of the package, by path below `scheduler/`."""
     package = ROOT / "scheduler"
     found = (path.relative_to(package) for path in package.rglob("*") if path.is_file())
-    return {str(path) for path in found if "__pycache__" not in path.parts and path.suffix != ".pyc"}
+    return {str(path) for path in found if not any(part.startswith((".", "__pycache__")) for part in path.parts)}
 
 
 def _files(package):
@@ -84,19 +95,11 @@ def _purpose(path):
 
 def _constants(struct):
     """The fields of a struct that have a number for default, with the comments beside them."""
-    lines = ["| name | value | |", "| --- | --- | --- |"]
-    defaults = struct()if struct is Timing else None
     comments = dict(re.findall(r"^    (\w+): int = [^#\n]+?(?:  # (.+))?$", inspect.getsource(struct), re.MULTILINE))
-    for name, comment in comments.items():
-        value = getattr(defaults, name) if defaults else _default_of(struct, name)
-        lines.append(f"| `{name}` | {value:,} | {comment} |")
+    values = {field.name: field.default for field in msgspec.structs.fields(struct)}
+    lines = [f"| `{struct.__name__}` | value | |", "| --- | ---: | --- |"]
+    lines += [f"| `{name}` | {values[name]:,} | {comment or SAID[name]} |" for name, comment in comments.items()]
     return "\n".join(lines)
-
-
-def _default_of(struct, name):
-    from msgspec.structs import fields
-
-    return next(field.default for field in fields(struct) if field.name == name)
 
 
 BLOCKS = {
@@ -108,24 +111,24 @@ BLOCKS = {
 }
 
 
-def marked(name):
-    """A pattern for a block with its marks; its group is what stands between them."""
-    return re.compile(rf"(?<=<!-- generated: {name} -->\n)(.*?)(?=\n?<!-- end of {name} -->)", re.DOTALL)
+def _place(name):
+    return re.compile(rf"(<!-- generated: {name} -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
 
 
 def block(text, name):
     """What a document has in a generated place."""
-    found = marked(name).search(text)
+    found = _place(name).search(text)
     assert found, f"no place for '{name}'"
-    return found[1]
+    return found[2].rstrip("\n")
 
 
 def render(text):
     """The document with every generated place written anew."""
     for name, make in BLOCKS.items():
-        text = marked(name).sub(lambda _, make=make: make(), text)
+        made = make()
+        text = _place(name).sub(lambda found, made=made: f"{found[1]}{made}\n{found[3]}", text)
     return text
 
 
 if __name__ == "__main__":
-    Path(DESIGN).write_text(render(DESIGN.read_text()))
+    DESIGN.write_text(render(DESIGN.read_text()))

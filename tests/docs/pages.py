@@ -11,7 +11,8 @@ PAGES = sorted([README, ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
 
 def blocks(text, language):
     """The fenced blocks of exactly this info string."""
-    return re.findall(rf"^```{re.escape(language)}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block for info, block in fenced if info == language]
 
 
 def without_blocks(text):

@@ -11,10 +11,18 @@ ROOT = Path(__file__).parents[2]
 def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=environ, capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
 
 
 def run_tests(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     plugin = ("-p", "no:scheduler", "-p", "scheduler.testing.plugin")
-    return python("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *plugin, *arguments, cwd=folder)
+    return python(
+        "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *plugin, *arguments, cwd=folder
+    )

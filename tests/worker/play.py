@@ -38,6 +38,7 @@ class Play:
         )
         self.now = 1_000_000
         self.acks = acks
+        self.begins = True  # children get runs at once
         self.actions: list[Action] = []
         self.sent: list[SendReport] = []
         self.do(self.session.on_capacity(slots if capacity < 0 else capacity, self.now))
@@ -48,7 +49,7 @@ class Play:
         """Note actions, start runs at once, acknowledge reports; return the actions given."""
         self.actions += actions
         for action in actions:
-            if isinstance(action, StartRun):
+            if isinstance(action, StartRun) and self.begins:
                 self.do(self.session.on_began(action.run, self.now))
             elif isinstance(action, SendReport):
                 self.sent.append(action)

@@ -1,10 +1,10 @@
 """Beats, deadlines and acknowledgements: how long a run may go on."""
 
 import pytest
-from tests.worker.play import Play
 
 from scheduler.core.reports import Beat, Checkpoint, Fail, Release, Verdict
 from scheduler.worker.actions import ConfirmSave, GuardRun, KillRun, StartRun, Succeeded
+from tests.worker.play import Play
 
 
 def test_the_first_beat_comes_three_seconds_after_the_start():
@@ -209,7 +209,7 @@ def test_a_lost_run_does_not_ride_on_the_beat_of_a_living_one():
 
 def test_a_lost_run_that_had_not_begun_is_too_late_not_lost():
     play = Play()
-    play.session.on_began = lambda number, now_ms: []
+    play.begins = False
     run = play.lease()
     play.acks = False
     play.pass_ms(9_000)
@@ -257,10 +257,10 @@ def test_a_run_is_killed_when_its_time_is_up_and_reported_as_a_timeout():
 
 def test_its_time_counts_from_when_a_child_got_it():
     play = Play()
-    began, play.session.on_began = play.session.on_began, lambda number, now_ms: []
+    play.begins = False
     run = play.lease(timeout_ms=5_000)
     play.pass_ms(2_000)
-    play.do(began(run, play.now))
+    play.do(play.session.on_began(run, play.now))
     play.pass_ms(4_999)
     assert not play.all(KillRun)
     play.pass_ms(1)

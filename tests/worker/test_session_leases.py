@@ -1,10 +1,10 @@
 """Start or release: which leases a session accepts, and what it remembers of those it ended."""
 
 import pytest
-from tests.worker.play import Play, replaced
 
 from scheduler.core.reports import Beat, Done, Offer, Release, ReleaseReason
 from scheduler.worker.actions import KillRun, Snoozed, StartRun, StopRun, Succeeded
+from tests.worker.play import Play, replaced
 
 
 def reasons(play: Play, job: str = "j") -> list[str]:

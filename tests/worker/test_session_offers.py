@@ -3,13 +3,13 @@
 from collections import Counter
 
 import pytest
-from tests.worker.play import BOOT_ID, Play
 
 from scheduler.core.murmur2 import murmur2
 from scheduler.core.reports import Done, Offer, Verdict
 from scheduler.core.timing import Timing
 from scheduler.worker.actions import Failed, Snoozed
 from scheduler.worker.offers import OfferBook
+from tests.worker.play import BOOT_ID, Play
 
 
 def slots(play: Play, *, lowest_band: int = 2) -> int:

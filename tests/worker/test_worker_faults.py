@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.worker.workers import BOOT_ID, FAST, HERE, appears, eventually, gone, running
 
 from scheduler.core.reports import Beat, Done, Release, ReleaseReason
+from tests.worker.workers import BOOT_ID, FAST, HERE, appears, eventually, gone, running
 
 
 def test_a_handler_that_holds_the_interpreter_lock_does_not_stop_beats(tmp_path):

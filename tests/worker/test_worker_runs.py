@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tests.worker.workers import FAST, Worker, appears, eventually, gone, running
 
 from scheduler.core.reports import Beat, Checkpoint, Done, Fail, Release, ReleaseReason, Verdict
+from tests.worker.workers import FAST, Worker, appears, eventually, gone, running
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def worker():
 
 
 def test_it_says_when_it_is_ready(worker: Worker):
-    assert worker.process.stdout.readline() == "worker w ready: 2 slots, pool default, 19 job types\n"
+    assert worker.process.stdout.readline() == "worker w ready: 2 slots, pool default, 20 job types\n"
 
 
 def test_a_result_is_json(worker: Worker):
@@ -36,6 +36,10 @@ def test_a_result_above_the_bound_is_left_out_by_name(worker: Worker):
 def test_emits_go_with_the_completion(worker: Worker):
     (emit,) = worker.end(worker.lease("t.emits")).emits
     assert (emit.topic, emit.key, emit.value) == ("out", b"key", b"value")
+
+
+def test_a_completion_that_cannot_be_told_fails_the_job(worker: Worker):
+    assert worker.end(worker.lease("t.emits_nonsense")).verdict is Verdict.FAIL
 
 
 def test_an_exception_is_a_failed_attempt_with_a_bounded_text_and_its_frames(worker: Worker):

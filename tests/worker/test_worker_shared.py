@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tests.worker.workers import appears, eventually, gone, running
 
 from scheduler.core.reports import Done, Fail, ReleaseReason, Verdict
+from tests.worker.workers import appears, eventually, gone, running
 
 
 def result(report: object) -> object:

@@ -3,8 +3,10 @@
 import threading
 from collections.abc import Callable
 
-from scheduler.worker.actions import Outcome
+from scheduler.core.reports import Verdict
+from scheduler.worker.actions import Failed, Outcome
 from scheduler.worker.liverun import LiveRun
+from scheduler.worker.performing import error_info
 from scheduler.worker.upstream import Upstream
 from scheduler.worker.wire import Begin, Down, Exit, Extend, Finished, Saved, Stop
 
@@ -39,7 +41,11 @@ class LiveRuns:
         """Report the end of a run."""
         with self._lock:
             self._runs.pop(live.begin.run, None)
-        self._upstream.send(Finished(live.begin.run, outcome))
+        run = live.begin.run
+        try:
+            self._upstream.send(Finished(run, outcome))
+        except (ValueError, OverflowError) as error:  # a lone surrogate in what it emits, for one
+            self._upstream.send(Finished(run, Failed(Verdict.FAIL, error_info(error))))
 
     def pulse(self) -> bool:
         """Tell progress that waits; return whether anything runs."""

@@ -11,6 +11,14 @@ from scheduler import App
 app = App("a")
 
 
+def mark(path: str) -> None:
+    Path(path).touch()
+
+
+def block() -> None:
+    time.sleep(1_000)
+
+
 @app.job()
 async def pid() -> int:
     return os.getpid()
@@ -18,14 +26,14 @@ async def pid() -> int:
 
 @app.job()
 async def forever(started: str) -> None:
-    Path(started).touch()
+    mark(started)
     await asyncio.Event().wait()
 
 
 @app.job()
 async def deaf(started: str) -> None:
-    Path(started).touch()
-    time.sleep(1_000)
+    mark(started)
+    block()
 
 
 @app.job()

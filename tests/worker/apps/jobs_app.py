@@ -120,6 +120,11 @@ def emits(ctx: Context) -> None:
 
 
 @app.job()
+def emits_nonsense(ctx: Context) -> None:
+    ctx.emit(Message("\ud800", b"value"))
+
+
+@app.job()
 def fails(what: str) -> None:
     if what == "retry":
         raise Retry("7s", "later")

@@ -1,0 +1,114 @@
+"""The worker's link on a real broker."""
+
+import os
+import select
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from scheduler.codec.notices import encode_notice
+from scheduler.codec.reports import decode_report
+from scheduler.core.keys import murmur2
+from scheduler.core.notices import Drain
+from scheduler.core.reports import Done, Offer, Sender
+from scheduler.kafka.apply import apply
+from scheduler.kafka.inbox import KafkaLink
+from scheduler.kafka.layout import Layout
+from scheduler.worker.ports import Delivered, JoinError, LinkEvent, Received, Undelivered
+from tests.worker.workers import eventually
+
+BOOT_ID = os.urandom(16)
+SENDER = Sender("w", BOOT_ID, "default", 1)
+
+
+@pytest.fixture
+def prefix(kafka, fresh_prefix):
+    apply({"bootstrap.servers": kafka}, Layout(shards=4, leases={"default": 8}, prefix=fresh_prefix))
+    return fresh_prefix
+
+
+@pytest.fixture
+def link(kafka, prefix):
+    made = KafkaLink({"bootstrap.servers": kafka}, prefix, "w")
+    yield made
+    if not made.closed:
+        made.close(2_000)
+
+
+@pytest.fixture
+def producer(kafka):
+    return Producer({"bootstrap.servers": kafka, "linger.ms": 0})
+
+
+def happened(link: KafkaLink, count: int = 1, wait_s: float = 15.0) -> list[LinkEvent]:
+    """Return the next events, waiting as the parent does: on the descriptor alone."""
+    found: list[LinkEvent] = []
+    until_s = time.monotonic() + wait_s
+    while len(found) < count:
+        left_s = until_s - time.monotonic()
+        assert left_s > 0, f"only {found}"
+        assert select.select([link.fileno()], [], [], left_s)[0], f"nothing more than {found}"
+        found += link.take()
+    return found
+
+
+def notify(producer: Producer, prefix: str, inbox: int, value: bytes) -> None:
+    producer.produce(f"{prefix}leases.default", value, partition=inbox)
+    assert producer.flush(10) == 0
+
+
+def test_it_finds_its_inbox_and_the_number_of_shards(link):
+    joined = link.join("default", BOOT_ID)
+    assert joined.shards == 4
+    assert joined.inbox == murmur2(BOOT_ID) % 8
+
+
+def test_nothing_sent_after_joining_is_lost_and_nothing_sent_before_is_read(link, producer, prefix):
+    inbox = murmur2(BOOT_ID) % 8
+    notify(producer, prefix, inbox, encode_notice(Drain(BOOT_ID, "before")))
+    link.join("default", BOOT_ID)
+    for n in range(30):
+        notify(producer, prefix, inbox, encode_notice(Drain(BOOT_ID, str(n))))
+    read = happened(link, 30)
+    assert [event.notice.reason for event in read if isinstance(event, Received)] == [str(n) for n in range(30)]
+
+
+def test_what_is_no_notice_is_passed_over(link, producer, prefix):
+    joined = link.join("default", BOOT_ID)
+    notify(producer, prefix, joined.inbox, b"garbage")
+    notify(producer, prefix, joined.inbox, encode_notice(Drain(BOOT_ID, "good")))
+    assert happened(link) == [Received(Drain(BOOT_ID, "good"))]
+
+
+def test_reports_arrive_in_their_partition_in_order_and_are_confirmed(link, kafka, prefix):
+    link.join("default", BOOT_ID)
+    for ticket in range(1, 6):
+        link.send(ticket, 2, Offer(SENDER, ticket, 1))
+    assert happened(link, 5) == [Delivered(ticket) for ticket in range(1, 6)]
+    reader = Consumer({"bootstrap.servers": kafka, "group.id": "x", "enable.auto.commit": False})
+    reader.assign([TopicPartition(f"{prefix}reports", 2, 0)])
+    read = [eventually(lambda: reader.poll(0.1), "record") for _ in range(5)]
+    reader.close()
+    assert [decode_report(message.value()).sequence for message in read] == [1, 2, 3, 4, 5]
+
+
+def test_a_report_that_kafka_refuses_comes_back_as_undelivered(link):
+    link.join("default", BOOT_ID)
+    link.send(7, 99, Offer(SENDER, 1, 1))
+    link.send(8, 0, Done(SENDER, "j", 1, b"t" * 16, result=os.urandom(3_000_000)))
+    for refused in happened(link, 2):
+        assert isinstance(refused, Undelivered)
+        assert refused.retriable is False
+        assert refused.why
+
+
+def test_closing_delivers_what_is_queued(link, kafka, prefix):
+    link.join("default", BOOT_ID)
+    link.send(1, 0, Offer(SENDER, 1, 1))
+    assert link.close(10_000) is True
+
+
+def test_a_pool_without_topic_is_named(link):
+    with pytest.raises(JoinError, match=r"leases\.nowhere does not exist: run 'scheduler topics apply"):
+        link.join("nowhere", BOOT_ID)
