@@ -20,7 +20,8 @@ def emit_all(shard: Shard, moment: Moment, state: JobState, emits: tuple[Emit, .
 def _child(shard: Shard, moment: Moment, state: JobState, emit: Emit) -> CommandOut:
     source = f"job:{state.job_id}"
     forward = Forward(emit.band, emit.value, source, shard.number, state.epoch, moment.now_ms)
-    return CommandOut(keys.shard_of(emit.key.decode(), shard.fleet.shards), forward)
+    # A key that is not the job's id, or no text, only costs a detour: the job record says where it belongs.
+    return CommandOut(keys.shard_of(emit.key.decode(errors="replace"), shard.fleet.shards), forward)
 
 
 def refused_topics(shard: Shard, state: JobState, emits: tuple[Emit, ...]) -> list[str]:

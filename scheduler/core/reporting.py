@@ -42,8 +42,8 @@ def on_offer(shard: Shard, moment: Moment, offer: Offer) -> None:
     shard.fleet.offers.add(offer, shard.number, moment.mono_ms)
 
 
-def on_done(shard: Shard, moment: Moment, done: Done) -> None:
-    """Complete a job, with everything its run emitted."""
+def on_done(shard: Shard, moment: Moment, done: Done, *, unpublished: str = "") -> None:
+    """Complete a job, with everything its run emitted; or fail it if that is `unpublished`, for the reason given."""
     _take_freed(shard, moment, done)
     state = _claim(shard, moment, done, done.sender, _LATE_DONE, "done")
     if state is None:
@@ -51,7 +51,9 @@ def on_done(shard: Shard, moment: Moment, done: Done) -> None:
     _settle(shard, moment, state, done.run_ms, learn=True)
     refused = refused_topics(shard, state, done.emits)
     if refused:
-        refuse_emits(shard, moment, state, f"queue {state.queue!r} may not emit to {', '.join(refused)}")
+        unpublished = f"queue {state.queue!r} may not emit to {', '.join(refused)}"
+    if unpublished:
+        _refuse_emits(shard, moment, state, unpublished)
         return
     late = state.phase is not Phase.LEASED
     shard.changes.counts["attempts", state.queue, "late_ok" if late else "ok"] += 1
@@ -59,8 +61,7 @@ def on_done(shard: Shard, moment: Moment, done: Done) -> None:
     succeed(shard, moment, state, result=done.result, result_omitted=done.result_omitted)
 
 
-def refuse_emits(shard: Shard, moment: Moment, state: JobState, why: str) -> None:
-    """Fail a job whose completion can't be accepted: what it emitted can't be published."""
+def _refuse_emits(shard: Shard, moment: Moment, state: JobState, why: str) -> None:
     error = ErrorInfo("EmitRefused", why)
     dead_letter(shard, moment, _with_run(state, moment, "failed", None, error), DeathReason.EMIT_REFUSED)
 
@@ -308,9 +309,12 @@ def with_lost_run(state: JobState, moment: Moment, outcome: str) -> JobState:
 
 
 def _settle(shard: Shard, moment: Moment, state: JobState, run_ms: int, *, learn: bool) -> None:
-    entry = shard.settle(state.job_id, run_ms)
-    if learn and entry is not None:
-        busy_ms = min(run_ms, moment.mono_ms - entry.granted_at_ms)
+    entry = shard.leases.get(state.job_id, state.epoch)
+    if entry is None:
+        return
+    busy_ms = min(run_ms, moment.mono_ms - entry.granted_at_ms)  # not longer than it can have been
+    shard.settle(state.job_id, busy_ms)
+    if learn:
         shard.fleet.estimates.learn(state.tenant, state.type, busy_ms)
 
 

@@ -1,10 +1,15 @@
 """How a shard is handled whose owners die one after the other: one input a transaction.
 
 An input that kills the process (a crash in native code, memory) would kill every owner in turn, and no
-exception handler ever sees it. So each take-over counts in `meta`; an owner that lives for a while, or leaves
-cleanly, resets the count. Progress alone would not do: reports may go on while a submit kills each owner.
+exception handler ever sees it. So each take-over counts in `meta`; an owner that has acted upon everything there
+was to read, that lives for a while, or that leaves cleanly, resets the count. Progress in some inputs alone would
+not do: reports may go on while a submit kills each owner. And shards that only move from one healthy process to
+another must not count, so what resets it comes within a second or two where nothing is wrong.
+
 From the second short-lived owner on, the shard takes one input a transaction, and writes its coordinates to
-`meta` before it tries it. The owner that finds the same coordinates there after three tries quarantines it.
+`meta` before it tries it. The next owner tries that very input first, since other inputs (its own echo, to begin
+with) would take its place in `meta`. The owner that finds the same coordinates there after three tries
+quarantines it.
 """
 
 from typing import Final
@@ -15,6 +20,7 @@ from scheduler.dispatcher.ports import Record
 CAREFUL_FROM: Final = 2
 TRIES: Final = 3
 SURVIVED_MS: Final = 30_000
+_SUSPECT_FIRST_MS: Final = 10_000  # the suspect is waited for this long: it may be gone, or held
 
 
 class Care:
@@ -26,6 +32,9 @@ class Care:
         self._safe_at_ms = mono_ms + SURVIVED_MS
         self.coordinates = meta.careful
         self.tries = meta.careful_crashes
+        self._suspect = meta.careful if _is_unread(meta) else ""  # what the last owner was trying when it died
+        self._suspect_until_ms = mono_ms + _SUSPECT_FIRST_MS
+        self._counted = ""  # the coordinates that this owner has counted a try for
         self._announced = False  # the coordinates are in a meta that this owner committed
         self._busy = False  # this turn has had its one input
 
@@ -34,30 +43,44 @@ class Care:
         """Whether inputs are taken one a transaction."""
         return self.unclean >= CAREFUL_FROM
 
+    @property
+    def must_announce(self) -> bool:
+        """Whether coordinates have to be committed before their record may be tried."""
+        return bool(self._counted) and not self._announced
+
     def begin_turn(self) -> None:
         """Let one more input be taken."""
         self._busy = False
 
-    def may_try(self, record: Record) -> bool:
-        """Say whether `record` may be taken now; if not, its coordinates have to be committed first."""
+    def may_try(self, record: Record, mono_ms: int) -> bool:
+        """Say whether `record` may be taken now; if not, it waits for a later turn (see `must_announce`)."""
         if self._busy:
             return False
+        coordinates = _coordinates(record)
+        if self._suspect and coordinates != self._suspect:
+            if mono_ms < self._suspect_until_ms:
+                return False
+            self._suspect = ""
         self._busy = True
-        coordinates = f"{TOPIC_OF[record.input]}@{record.offset}"
-        if coordinates == self.coordinates and self._announced:
-            return True
-        self.tries = self.tries + 1 if coordinates == self.coordinates else 1
-        self.coordinates = coordinates
-        self._announced = False
-        return False
+        if coordinates != self._counted:
+            self.tries = self.tries + 1 if coordinates == self.coordinates else 1
+            self.coordinates = self._counted = coordinates
+            self._announced = False
+        if not self._announced:
+            return False
+        self._suspect = ""
+        return True
 
     def condemns(self, record: Record) -> bool:
         """Say whether `record` killed enough owners."""
-        return self.tries > TRIES and self.coordinates == f"{TOPIC_OF[record.input]}@{record.offset}"
+        return self.tries > TRIES and self.coordinates == _coordinates(record)
 
-    def survived(self, mono_ms: int) -> bool:
-        """Reset the count if this owner has lived long enough; return whether that is news to commit."""
-        if not self.unclean or mono_ms < self._safe_at_ms:
+    def survived(self, mono_ms: int, *, read_all: bool) -> bool:
+        """Reset the count if this owner did well; return whether that is news to commit.
+
+        `read_all`: everything there was to read has been acted upon, so none of it kills.
+        """
+        if not self.unclean or not (read_all or mono_ms >= self._safe_at_ms):
             return False
         self.reset()
         return True
@@ -65,9 +88,18 @@ class Care:
     def reset(self) -> None:
         """Forget the owners before: this one lives, or leaves cleanly."""
         self.unclean = 0
-        self.coordinates = ""
+        self.coordinates = self._counted = self._suspect = ""
         self.tries = 0
 
     def committed(self) -> None:
         """Say that a meta with these counts has committed."""
         self._announced = True
+
+
+def _coordinates(record: Record) -> str:
+    return f"{TOPIC_OF[record.input]}@{record.offset}"
+
+
+def _is_unread(meta: Meta) -> bool:
+    topic, _, offset = meta.careful.partition("@")
+    return bool(offset) and int(offset) >= meta.positions.get(topic, 0)

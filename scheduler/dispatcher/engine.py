@@ -190,6 +190,7 @@ class Engine:
     def _commit(self, moment: Moment, metadata: object) -> None:
         seats = [seat for seat in self._seats.values() if seat.to_commit()]
         if not any(seat.must_commit(moment.mono_ms, self._config.positions_every_ms) for seat in seats):
+            self._suspicion.passed(self._reading.taken)
             return
         member = self._log.member  # asks another thread: once a turn is enough
         parts = [(seat, self._written(seat, moment, member)) for seat in seats]
@@ -197,7 +198,7 @@ class Engine:
         extra = self._housekeeping.other_offsets(seats, moment.mono_ms)
         began_ms = self._clock.mono_ms()
         last = commit.commit(self._log, parts, metadata, self._world.failpoint, extra=extra)
-        self._suspicion.succeeded(len(self._reading.taken))
+        self._suspicion.passed(self._reading.taken)
         for seat in seats:
             self._world.signals.counted(seat.shard.changes.counts)
         notices = commit.apply(parts, last, moment.now_ms)
@@ -207,6 +208,7 @@ class Engine:
         commit.release(self._log, notices)
         self._world.signals.committed(len(self._reading.taken), self._clock.mono_ms() - began_ms)
         for seat in claimed:
+            seat.orphans = []
             self._adopting.claimed(seat)
 
     def _written(self, seat: Seat, moment: Moment, member: str) -> Written:
@@ -257,6 +259,7 @@ class Engine:
         self._restorer.stop(number)
         self._fleet.matcher.unload(number)
         self._reading.forget(number)
+        self._suspicion.forget(number)
         seat.leases.clear()
         self._last_echoes[number] = seat.leases.last_echo
         if seat.store is not None:
@@ -277,12 +280,16 @@ class Engine:
     def _restored(self, seat: Seat, done: Done) -> None:
         seat.store = done.store
         shard = Shard(seat.number, StoreView(done.store), self._fleet, seat.leases, epoch=done.meta.epoch)
-        for key in done.orphans:
-            quarantine_orphan(shard, key[1:].decode(errors="replace"))
+        seat.orphans = done.orphans
         mono_ms = self._clock.mono_ms()
         seat.leases.keep_only({(state.job_id, state.epoch) for state in shard.live()})
         seat.restored(shard, done.meta, mono_ms)
         adopt_leases(shard, mono_ms)
+        self._quarantine_orphans(seat)
+
+    def _quarantine_orphans(self, seat: Seat) -> None:
+        for key in seat.orphans:
+            quarantine_orphan(seat.shard, key[1:].decode(errors="replace"))
 
     def _fence_holder(self, number: int, meta: Meta | None) -> None:
         if meta is None or not meta.owner or meta.owner == self._log.owner:
@@ -307,7 +314,11 @@ class Engine:
         self._drop_turn()
 
     def _blame_emits(self, error: MustAbort) -> bool:
-        """Blame a refused record on the jobs whose runs emitted it; return whether there are any."""
+        """Blame a refused record on the job whose run emitted it; return whether it is certain which one that was.
+
+        If several emitted to that topic under that key, their completions are suspected like any other inputs
+        until they are taken alone.
+        """
         blamed = {
             output.job_id
             for seat in self._seats.values()
@@ -315,8 +326,10 @@ class Engine:
             for output in seat.shard.changes.outputs
             if isinstance(output, MessageOut) and (output.topic, output.key) == (error.topic, error.key)
         }
+        if len(blamed) != 1:
+            return False
         self._intake.refused_emits |= blamed
-        return bool(blamed)
+        return True
 
     def _drop_turn(self) -> None:
         """Undo everything since the last commit but what was read of renewals."""
@@ -331,6 +344,8 @@ class Engine:
             adopt_leases(seat.shard, mono_ms)
             if seat.reads:
                 self._adopting.begin(seat)
+            else:
+                self._quarantine_orphans(seat)
 
     def _start_over(self, why: str, *, keep_renewals: bool) -> None:
         self._world.signals.failed(why)

@@ -15,7 +15,6 @@ from scheduler.codec.retry import decode_retry
 from scheduler.core import keys, wakeups
 from scheduler.core.admission import Submitted, admit
 from scheduler.core.inputs import TOPIC_OF, Input, band_of
-from scheduler.core.job import JobState, Phase
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import CommandOut, DeadLetter, Forward, Refusal
 from scheduler.core.reporting import (
@@ -25,7 +24,6 @@ from scheduler.core.reporting import (
     on_fail,
     on_offer,
     on_release,
-    refuse_emits,
 )
 from scheduler.core.reports import Beat, Checkpoint, Done, Echo, Fail, Offer, Release
 from scheduler.core.settings import Settings
@@ -85,21 +83,12 @@ class Intake:
         report = decode_report(record.value)
         if isinstance(report, Echo):
             return report
-        if isinstance(report, Done) and report.job_id in self.refused_emits and report.emits:
-            self._refuse_emits(shard, moment, report)
+        if isinstance(report, Done) and report.emits and report.job_id in self.refused_emits:
+            self.refused_emits.discard(report.job_id)
+            on_done(shard, moment, report, unpublished="the broker refused a record that the run emitted")
             return None
         _HANDLERS[type(report)](shard, moment, report)
         return None
-
-    def _refuse_emits(self, shard: Shard, moment: Moment, done: Done) -> None:
-        state = shard.state(done.job_id)
-        if not _is_live(state, done):
-            on_done(shard, moment, done)
-            return
-        if state is not None:
-            shard.settle(done.job_id, done.run_ms)
-            refuse_emits(shard, moment, state, "the broker refused a record that the run emitted")
-        self.refused_emits.discard(done.job_id)
 
     def _control(self, shard: Shard, moment: Moment, record: Record) -> None:
         if record.input is Input.REQUESTS:
@@ -195,14 +184,4 @@ def _headers(
         ("source_topic", topic),
         ("source_partition", str(partition)),
         ("source_offset", str(offset)),
-    )
-
-
-def _is_live(state: JobState | None, done: Done) -> bool:
-    return (
-        state is not None
-        and state.phase is Phase.LEASED
-        and state.grant is not None
-        and state.grant.epoch == done.epoch
-        and state.grant.token == done.token
     )

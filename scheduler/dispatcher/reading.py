@@ -1,8 +1,11 @@
 """The inputs of one turn: which records it takes, and where to go back to if it fails."""
 
 import logging
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Set as AbstractSet
 from itertools import islice
+
+import msgspec
 
 from scheduler.codec.errors import RegistryUnavailable
 from scheduler.core import bounds
@@ -16,12 +19,12 @@ from scheduler.dispatcher.intake import Intake, quarantine
 from scheduler.dispatcher.ports import Log, Polled, Record
 from scheduler.dispatcher.seat import Seat
 from scheduler.dispatcher.suspicion import Suspicion
-from scheduler.dispatcher.waiting_room import WaitingRoom
 
 _log = logging.getLogger(__name__)
 
 _LOOK_AT_CLOCK_EVERY = 64
 _HOLD_MS = 5_000  # how long an input waits before the registry is asked again
+_CAREFUL_AHEAD = 16  # records of an input that wait here while their shard takes one a transaction
 
 
 class InputCrashed(Exception):
@@ -53,7 +56,8 @@ class Reading:
         self._suspicion = suspicion
         self._adopting = adopting
         self._first: dict[tuple[int, Input], int] = {}
-        self._held: dict[tuple[int, Input], int] = {}  # inputs that wait for the registry, and until when
+        # Inputs that wait, and until when: for the registry, or for a careful shard to take what it has.
+        self._held: dict[tuple[int, Input], int] = {}
         self._turns = 0
         self.pending: deque[Record] = deque()
         self.taken: list[Record] = []
@@ -91,14 +95,17 @@ class Reading:
                 if record.input in _RETRIES:
                     self._wait(seat, record)
                 elif record.offset >= seat.positions[record.input]:
-                    if seat.care.needed and not self._may_try(seat, record):
+                    if seat.care.needed and not self._may_try(seat, moment, record):
                         later.append(record)
                         continue
                     self._act(seat, moment, record)
                 if not len(self.taken) % _LOOK_AT_CLOCK_EVERY and self._clock.mono_ms() > deadline_ms:
                     break
-        finally:
-            pending.extendleft(reversed(later))  # also when one crashed: the rewind has to know of them
+        except BaseException:
+            pending.extendleft(reversed(later))  # the rewind has to know of them
+            raise
+        if later:
+            self._put_back(seats, later)
         self._take_due_retries(seats, moment, limit)
         self._note_ends(seats, moment)
 
@@ -109,10 +116,15 @@ class Reading:
     def rewind(self, seats: dict[int, Seat]) -> None:
         """Go back to the first offsets of this turn; what earlier turns read stays read."""
         for record in self.pending:
-            if record.input not in _RETRIES:
-                self._first.setdefault((record.shard, record.input), record.offset)
-            elif (room := _room(seats, record)) is not None:
-                self._first.setdefault((record.shard, record.input), room.next_offset(record.offset))
+            seat = seats.get(record.shard)
+            if seat is None or not seat.reads:
+                continue
+            room = seat.rooms.get(record.input)
+            if room is None:
+                offset = max(record.offset, seat.positions[record.input])
+            else:
+                offset = room.next_offset(record.offset)
+            self._first.setdefault((record.shard, record.input), offset)
         self.pending.clear()
         back: dict[tuple[int, Input], int] = {}
         for (number, source), offset in self._first.items():
@@ -160,11 +172,38 @@ class Reading:
         self._held.clear()
         self.taken.clear()
 
-    def _may_try(self, seat: Seat, record: Record) -> bool:
-        if seat.care.may_try(record):
+    def _may_try(self, seat: Seat, moment: Moment, record: Record) -> bool:
+        if seat.care.may_try(record, moment.mono_ms):
             return True
-        seat.shard.changes.durable = True  # its coordinates are committed before it is tried
+        if seat.care.must_announce:
+            seat.shard.changes.durable = True
         return False
+
+    def _put_back(self, seats: dict[int, Seat], later: list[Record]) -> None:
+        """Let records of careful shards wait: a few of each input here, the rest where they are."""
+        counts: Counter[tuple[int, Input]] = Counter()
+        kept: list[Record] = []
+        full: set[tuple[int, Input]] = set()
+        for record in later:
+            key = (record.shard, record.input)
+            counts[key] += 1
+            if counts[key] <= _CAREFUL_AHEAD:
+                kept.append(record)
+            else:
+                full.add(key)
+        if full:
+            self._drop_pending(full)
+            for key in full - self._held.keys():
+                self._held[key] = 0
+                self._log.pause(*key)
+                seats[key[0]].at_end.discard(key[1])
+        self.pending.extendleft(reversed(kept))
+
+    def _drop_pending(self, inputs: AbstractSet[tuple[int, Input]]) -> None:
+        """Drop what waits of these inputs, which are read again later."""
+        kept = [record for record in self.pending if (record.shard, record.input) not in inputs]
+        self.pending.clear()  # in place: it may be walked through
+        self.pending.extend(kept)
 
     def _act(self, seat: Seat, moment: Moment, record: Record) -> None:
         source = record.input
@@ -172,7 +211,7 @@ class Reading:
         self.taken.append(record)
         shard = seat.shard
         if self._suspicion.is_condemned(record) or seat.care.condemns(record):
-            quarantine(shard, record, self._intake.topic(record), Refusal.CRASHED_DISPATCHER, "")
+            self._quarantine(seat, record)
         else:
             try:
                 echo = self._intake.take(shard, moment, record)
@@ -198,12 +237,12 @@ class Reading:
         self._held[key] = moment.mono_ms + _HOLD_MS
         self._log.pause(*key)
         seat.at_end.discard(record.input)
-        kept = [each for each in self.pending if (each.shard, each.input) != key]
-        self.pending.clear()
-        self.pending.extend(kept)
+        self._drop_pending({key})
 
     def _let_go(self, seats: dict[int, Seat], mono_ms: int) -> None:
-        for key in [key for key, until_ms in self._held.items() if until_ms <= mono_ms]:
+        waiting = {(record.shard, record.input) for record in self.pending}
+        over = {key for key, until_ms in self._held.items() if until_ms <= mono_ms}
+        for key in over - waiting:
             del self._held[key]
             seat = seats.get(key[0])
             if seat is not None and seat.reads:
@@ -238,13 +277,21 @@ class Reading:
         self._first.setdefault((seat.number, record.input), record.offset)
         self.taken.append(record)
         if self._suspicion.is_condemned(record):
-            quarantine(seat.shard, record, self._intake.topic(record), Refusal.CRASHED_DISPATCHER, "")
+            self._quarantine(seat, record)
         else:
             try:
                 self._intake.retry(seat.shard, moment, record)
             except Exception as error:
                 raise InputCrashed(record) from error
         seat.moved(record.input, record.offset + 1, moment.mono_ms)
+
+    def _quarantine(self, seat: Seat, record: Record) -> None:
+        detail = ""
+        topic = self._intake.topic(record)
+        if self._suspicion.is_unfit(record):
+            detail = "its bytes were refused as a dead letter; they stay where they are until that is cleaned up"
+            record = msgspec.structs.replace(record, key=None, value=None)
+        quarantine(seat.shard, record, topic, Refusal.CRASHED_DISPATCHER, detail)
 
     def _note_ends(self, seats: dict[int, Seat], moment: Moment) -> None:
         # A partition that is read to its last record counts as read up to now.
@@ -256,11 +303,6 @@ class Reading:
                 )
                 for source in (seat.at_end & _SUBMITS) - seat.unread:
                     seat.shard.read_up_to_ms[source] = moment.now_ms
-
-
-def _room(seats: dict[int, Seat], record: Record) -> WaitingRoom | None:
-    seat = seats.get(record.shard)
-    return None if seat is None else seat.rooms.get(record.input)
 
 
 _RETRIES = frozenset(RETRIES)

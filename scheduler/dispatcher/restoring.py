@@ -51,6 +51,7 @@ class Restore:
         self.store = store
         self.raw = store.get(keyspace.INDEXED) is None  # new, or a restore that was given up
         self.cursor: bytes | None = None  # of the index scan, set once the log is read
+        self.as_of_ms = store.written_at_ms if store.offset >= 0 else None  # of what was there before
         self.held_back_since_ms: int | None = None
         self.records = 0
         self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
@@ -188,7 +189,18 @@ class Restorer:
             if restore is not None:
                 restore.take(restored, now_ms)
         done = [restore for restore in self._running.values() if restore.cursor is not None]
-        return [self._finish(restore) for restore in done if restore.index_slice(now_ms)]
+        finished = [restore for restore in done if restore.index_slice(now_ms)]
+        return [self._finish(restore) for restore in finished if not self._grew_old(restore, now_ms)]
+
+    def _grew_old(self, restore: Restore, now_ms: int) -> bool:
+        """Begin anew if the restore took so long that deletions may have gone unseen; say whether it did."""
+        if restore.as_of_ms is None or self._is_recent(restore.as_of_ms, now_ms):
+            return False
+        self._changelog.stop(restore.number)
+        store = self._stores.wipe(restore.number)
+        self._changelog.begin(restore.number, -1)
+        self._running[restore.number] = Restore(restore.number, store)
+        return True
 
     def held_back(self, mono_ms: int, after_ms: int) -> list[tuple[int, Meta | None]]:
         """Return shards whose end an open transaction has held back for `after_ms`, with the meta known so far."""
@@ -224,5 +236,8 @@ class Restorer:
             return False
         if meta.topic_ids.get("changelog") != ground.topic_ids.get("changelog"):
             return False
+        return self._is_recent(store.written_at_ms, now_ms)
+
+    def _is_recent(self, written_at_ms: int, now_ms: int) -> bool:
         # Tombstones go after `delete.retention.ms`; half of it leaves room for the time the restore takes.
-        return now_ms - store.written_at_ms < ground.changelog_retention_ms // 2
+        return now_ms - written_at_ms < self._ground.changelog_retention_ms // 2

@@ -35,7 +35,7 @@ from scheduler.worker.ports import Delivered, Joined, JoinError, LinkEvent, Link
 JOIN_S: Final = 30.0
 POLL_S: Final = 0.5
 BATCH: Final = 500
-WATERMARK_S: Final = 5.0
+WATERMARK_S: Final = 1.0
 AGAIN_S: Final = 0.1
 
 
@@ -67,7 +67,7 @@ class KafkaLink:
         shards = self._partitions(self._names.full("reports"))
         inbox = murmur2(boot_id) % self._partitions(leases)
         # A number, never OFFSET_END: that is resolved later, and what arrives until then is lost.
-        self._consumer.assign([TopicPartition(leases, inbox, self._end_of(leases, inbox))])
+        self._consumer.assign([self._end_of(leases, inbox)])
         self._serve("jobs-inbox", self._read)
         self._serve("jobs-reports", self._deliver)
         return Joined(inbox, shards)
@@ -122,22 +122,25 @@ class KafkaLink:
                 why = str(found.error)
             except KafkaException as raised:
                 why = str(raised.args[0])
-            if time.monotonic() >= deadline_s:
+            if self._over_by(deadline_s):
                 raise JoinError(f"no answer about topic {topic} within {JOIN_S:.0f} s: {why}{self._troubles.why()}")
             time.sleep(AGAIN_S)
 
-    def _end_of(self, topic: str, partition: int) -> int:
+    def _end_of(self, topic: str, partition: int) -> TopicPartition:
         deadline_s = time.monotonic() + JOIN_S
         while True:
             try:
                 _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=WATERMARK_S)
-                return int(end)
+                return TopicPartition(topic, partition, end)
             except KafkaException as raised:
                 # A topic created a moment ago may have no leader yet.
-                if time.monotonic() >= deadline_s:
+                if self._over_by(deadline_s):
                     why = str(raised.args[0])
                     raise JoinError(f"{topic}/{partition} can't be read: {why}{self._troubles.why()}") from raised
             time.sleep(AGAIN_S)
+
+    def _over_by(self, deadline_s: float) -> bool:
+        return time.monotonic() >= deadline_s or self._over.is_set()
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -169,8 +172,11 @@ class KafkaLink:
         if error.code() == FATAL_EVENT or error.fatal():
             return LinkFailed(f"the inbox consumer is dead: {describe(error)}")
         if error.code() in POSITION_LOST:
-            # What it skipped is too old to be started: leases are good for seconds, the topic keeps minutes.
-            return LinkFailed(f"the inbox position is lost, start the worker anew: {describe(error)}")
+            # Suspended for longer than the topic keeps: what is skipped is too old to start anything.
+            LOG.warning("the inbox position is lost, going on at the end: %s", describe(error))
+            (at,) = self._consumer.assignment()
+            self._consumer.assign([self._end_of(at.topic, at.partition)])
+            return None
         if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # no group is used; the client asks all the same
             LOG.warning("inbox: %s", describe(error))
         return None

@@ -34,6 +34,8 @@ def load_app(target: str) -> App:
     if not isinstance(app, App):
         found = "nothing" if app is None else f"a {type(app).__name__}"
         raise NoAppError(f"{module_name} has no App named {attribute!r}, but {found}")
+    if not app.jobs:
+        raise NoAppError(f"{target} has no jobs: no function is decorated with @{attribute}.job()")
     return app
 
 

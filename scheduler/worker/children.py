@@ -18,6 +18,10 @@ GROUP_WAIT_MS: Final = 1_000
 """How long killed grandchildren may take to go: longer only if the system itself is stuck in them."""
 
 
+GROUP_POLL_MS: Final = 5
+EXIT_POLL_MS: Final = 50
+
+
 class Stage(Enum):
     """What a child is good for."""
 
@@ -133,9 +137,11 @@ class Child:
         return self._ended
 
     @property
-    def needs_polling(self) -> bool:
-        """Whether nothing wakes us up when `reap` has something to do."""
-        return self._ended is not None or (self.stage is Stage.DYING and self._exit_fd is None)
+    def poll_ms(self) -> int:
+        """How often `reap` must be tried since nothing wakes us up for it; 0 if something does."""
+        if self._ended is not None:
+            return GROUP_POLL_MS
+        return 0 if self._exit_fd is not None else EXIT_POLL_MS
 
     def _tell_guard(self) -> None:
         if self._ended is None:

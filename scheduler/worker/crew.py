@@ -28,7 +28,6 @@ from scheduler.worker.wire import (
 )
 
 LOG: Final = logging.getLogger("scheduler.worker")
-POLL_MS: Final = 5
 MEMORY_EVERY_MS: Final = 200
 RESTART_MIN_MS: Final = 500
 RESTART_MAX_MS: Final = 30_000
@@ -102,8 +101,7 @@ class Crew:
     def next_ms(self, now_ms: int) -> int:
         """Return when `attend` is due next, though nothing wakes it."""
         due = [NEVER]
-        if any(child.needs_polling for child in self._children):
-            due.append(now_ms + POLL_MS)
+        due += [now_ms + child.poll_ms for child in self._children if child.poll_ms]
         due += [child.exit_by_ms for child in self._children if child.exit_by_ms is not None]
         if not self._closing and self._missing() > 0:
             due.append(self._restart_ms)
@@ -176,7 +174,7 @@ class Crew:
         woken = set(self._woken)
         self._woken.clear()
         for child in list(self._children):
-            if child in woken or child.needs_polling:
+            if child in woken or child.poll_ms:
                 self._attend(child, now_ms)
             elif child.exit_by_ms is not None and now_ms >= child.exit_by_ms:
                 child.exit_by_ms = NEVER
@@ -325,7 +323,12 @@ class Crew:
             )
         )
         self._events.append(Began(start.run))
-        if child.begun == self._config.jobs_per_child and child.only_run is None:
+        self._replace_if_worn(child, now_ms)
+
+    def _replace_if_worn(self, child: Child, now_ms: int) -> None:
+        """Start the heir of a child that has done enough; it serves on until the heir is ready."""
+        worn = 0 < self._config.jobs_per_child <= child.begun and child.only_run is None
+        if worn and now_ms >= self._restart_ms and not any(heir.replaces is child for heir in self._children):
             self._spawn().replaces = child
 
     # -- memory -------------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ class Desk:
 
     def freed(self, kind: int, shard: int, now_ms: int) -> Freed | None:
         """Offer an idle slot in a report to `shard`."""
+        self.wake_at(now_ms + self._timing.offer_repeat_ms)
         return self.book.freed(kind, shard, now_ms, takes_suspect=not self._runs.has_suspect())
 
     def withdraw(self, now_ms: int) -> bool:
@@ -85,7 +86,7 @@ class Desk:
 
     def periodic(self, now_ms: int) -> None:
         """Send what is due by now, and find out when to look again."""
-        if now_ms < self.wake_ms and now_ms < self.book.next_ms():
+        if now_ms < self.wake_ms and not self.book.has_idle:
             return
         self._resend(now_ms)
         self._beats(now_ms)

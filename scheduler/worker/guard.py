@@ -38,7 +38,7 @@ def watch(table: DeadlineTable, parent: int) -> None:
 
 
 def kill_group(group: int) -> None:
-    """Kill a process group; one that is gone, or that the system protects, is left."""
+    """Kill all processes of a group; one that is gone is left (macOS answers EPERM for a group of zombies)."""
     try:
         os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -74,6 +74,7 @@ class OfferBook:
         self._timing = timing
         self._up = [0, 0]
         self._busy = [0, 0]
+        self._offered = [0, 0]  # what stands in offers
         self._standing: dict[int, Standing] = {}
         self._round: Standing | None = None
         self._sent: dict[int, Sent] = {}
@@ -126,6 +127,7 @@ class OfferBook:
         flag = takes_suspect and not self._suspect_offered()
         standing = self._stand(now_ms, plain=False, takes_suspect=flag)
         standing.slots[kind] = 1
+        self._offered[kind] += 1
         standing.partitions.add(partition)
         self._sent[standing.sequence] = Sent(now_ms, (kind,))
         return Freed(standing.sequence, LOWEST_BAND[kind], flag)
@@ -159,6 +161,7 @@ class OfferBook:
         """Offer nothing any more; return records of no slots that take the place of what stands."""
         partitions = sorted(set[int]().union(*(standing.partitions for standing in self._standing.values())))
         self._standing.clear()
+        self._offered = [0, 0]
         self._round = None
         self._closed = True
         if partitions:
@@ -170,14 +173,23 @@ class OfferBook:
     def lost(self, sequence: int) -> None:
         """Say that an offer never reached Kafka: its slots are idle again."""
         standing = self._standing.pop(sequence, None)
+        if standing is None:
+            return
+        for kind, slots in enumerate(standing.slots):
+            self._offered[kind] -= slots
         if standing is self._round:
             self._round = None
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether a slot can be offered at once."""
+        return not self._closed and (self._idle(OPEN) > 0 or (self._idle(RESERVED) > 0 and self._shards > 1))
 
     def next_ms(self) -> int:
         """Return when `rounds` has something to do next."""
         if self._closed:
             return NEVER
-        if self._idle(OPEN) > 0 or (self._idle(RESERVED) > 0 and self._shards > 1):
+        if self.has_idle:
             return 0
         oldest_ms = min((s.sent_ms for s in self._standing.values() if any(s.slots)), default=NEVER)
         if self._idle(RESERVED) > 0:
@@ -190,7 +202,7 @@ class OfferBook:
         return self._timing.first_ms - self._timing.first_margin_ms
 
     def _idle(self, kind: int) -> int:
-        return self._up[kind] - self._busy[kind] - sum(s.slots[kind] for s in self._standing.values())
+        return self._up[kind] - self._busy[kind] - self._offered[kind]
 
     def _suspect_offered(self) -> bool:
         return any(standing.takes_suspect for standing in self._standing.values())
@@ -199,6 +211,7 @@ class OfferBook:
         self._busy[kind] += 1
         if standing is not None:
             standing.slots[kind] -= 1
+            self._offered[kind] -= 1
             if not any(standing.slots):
                 self.lost(standing.sequence)
         return Taken(kind, sent.sent_ms)
@@ -247,6 +260,7 @@ class OfferBook:
             partition = self._next_partition(current.partitions)
             current.partitions.add(partition)
             current.slots[kind] += slots
+            self._offered[kind] += slots
             placed.append(Placed(partition, current.sequence, slots, LOWEST_BAND[kind], flag))
             current.takes_suspect |= flag
             flag = False

@@ -71,6 +71,10 @@ class WorkerError(Exception):
     """The worker can't start, or can't go on. The message says why and what to do."""
 
 
+class _StoppedWhileJoining(Exception):
+    """Raised by the signal handler, since nothing else ends a call that waits for a broker."""
+
+
 class Parent:
     """Runs one worker until it is told to stop."""
 
@@ -92,6 +96,7 @@ class Parent:
         self._session: Session | None = None
         self._actions: deque[Action] = deque()
         self._told_to_stop = 0
+        self._joining = False
         self._drain_ends_ms = NEVER
 
     def run(self) -> int:
@@ -115,7 +120,9 @@ class Parent:
         ready = self._first_child(crew, guard)
         if ready is None:
             return 0
-        joined = self._link.join(self._config.pool, self._config.boot_id)
+        joined = self._join()
+        if joined is None:
+            return 0
         session = self._session = self._new_session(ready, joined)
         self._selector.register(self._link.fileno(), selectors.EVENT_READ, _nothing)
         self._say_ready(ready)
@@ -165,6 +172,16 @@ class Parent:
         if isinstance(crew.first, Broken):
             raise WorkerError(f"{self._config.target} can't be loaded: {crew.first.why}")
         return crew.first
+
+    def _join(self) -> Joined | None:
+        """Join the link, which may wait long for a broker; None if told to stop meanwhile."""
+        try:
+            self._joining = True
+            return self._link.join(self._config.pool, self._config.boot_id)
+        except _StoppedWhileJoining:
+            return None
+        finally:
+            self._joining = False
 
     def _new_session(self, ready: Ready, joined: Joined) -> Session:
         config = self._config
@@ -245,6 +262,8 @@ class Parent:
 
     def _on_signal(self) -> None:
         self._told_to_stop += 1
+        if self._joining:
+            raise _StoppedWhileJoining
 
     def _heed_signals(self, session: Session, now_ms: int) -> None:
         """Drain once told; hurry when told again; stop at once the third time."""

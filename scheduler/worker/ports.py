@@ -56,7 +56,10 @@ class Link(Protocol):
     """
 
     def join(self, pool: str, boot_id: bytes) -> Joined:
-        """Begin to read an inbox of the pool at its end as of now. Raises `JoinError`."""
+        """Begin to read an inbox of the pool at its end as of now. Raises `JoinError`.
+
+        It may take long while no broker answers; a signal handler that raises ends it within a second or so.
+        """
 
     def fileno(self) -> int:
         """Return a descriptor that is readable while `take` has something to return."""

@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from scheduler.worker.guard import kill_group
+
+__all__ = ["exit_fd", "exit_text", "group_lives", "has_ended", "kill_group", "memory_bytes", "spawn_connected"]
+
 STANDARD_ERROR: Final = 2
 
 
-def spawn(module: str, *arguments: str, inherit: tuple[int, ...]) -> subprocess.Popen[bytes]:
+def _spawn(module: str, *arguments: str, inherit: tuple[int, ...]) -> subprocess.Popen[bytes]:
     """Start `python -m module` in a session, and so a process group, of its own.
 
     What it prints goes to our standard error. Of our descriptors it gets `inherit` only.
@@ -29,11 +33,11 @@ def spawn(module: str, *arguments: str, inherit: tuple[int, ...]) -> subprocess.
 def spawn_connected(
     module: str, *arguments: str, inherit: tuple[int, ...] = ()
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a process as `spawn` does, with one end of a socket pair as its first argument; return ours."""
+    """Start a process in a session, and so a process group, of its own, with one end of a socket pair as its first argument; return ours."""
     ours, theirs = socket.socketpair()
     with theirs:
         fd = theirs.fileno()
-        return spawn(module, str(fd), *arguments, inherit=(fd, *inherit)), ours
+        return _spawn(module, str(fd), *arguments, inherit=(fd, *inherit)), ours
 
 
 def exit_fd(pid: int) -> int | None:
@@ -44,14 +48,6 @@ def exit_fd(pid: int) -> int | None:
 def has_ended(pid: int) -> bool:
     """Say whether a child of ours has ended, without reaping it: until then its number is not used again."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def kill_group(group: int) -> None:
-    """Kill all processes of a group."""
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # macOS answers EPERM for a group of zombies
 
 
 def group_lives(group: int) -> bool:

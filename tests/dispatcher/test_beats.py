@@ -89,6 +89,15 @@ def test_a_beat_of_a_finished_job_is_answered_with_a_revoke(world, worker):
     assert revoke.epoch == lease.epoch
 
 
+def test_a_worker_cannot_charge_its_tenant_more_than_the_run_can_have_taken(world, d1, worker):
+    lease = run(world, worker)
+    worker.done(lease, run_ms=(1 << 63) - 1)
+    world.turn()
+    tree = d1.engine._fleet.matcher.pool("default").trees[0]
+    assert max(node.vtime for node in tree._bands) < 1_000
+    assert d1.engine._fleet.estimates.get("t", "x.run", 300_000) < 1_000
+
+
 @pytest.mark.parametrize("ran_ms", [1_000, 30_000])
 def test_a_run_longer_than_its_estimate_is_charged_as_it_goes(world, d1, worker, ran_ms):
     lease = run(world, worker, timeout_ms=5_000)

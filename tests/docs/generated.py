@@ -48,7 +48,7 @@ def job_table():
     lines = ["| state | plain word | may become |", "| --- | --- | --- |"]
     for phase in Phase:
         ended = ", ended" if phase in ENDED else ""
-        moves = " ".join(f"`{to}`" for to in Phase if to in MOVES[phase]) or "–"
+        moves = " ".join(f"`{to}`" for to in Phase if to in MOVES[phase]) or "nothing"
         lines.append(f"| `{phase}` | {STATUS[phase]}{ended} | {moves} |")
     return "\n".join(lines)
 
@@ -78,7 +78,9 @@ def all_files():
     """Every file of the package, by path below `scheduler/`."""
     package = ROOT / "scheduler"
     found = (path.relative_to(package) for path in package.rglob("*") if path.is_file())
-    return {str(path) for path in found if not any(part.startswith((".", "__pycache__")) for part in path.parts)}
+    return {
+        str(path) for path in found if not any(part.startswith((".", "__pycache__")) for part in path.parts)
+    }
 
 
 def _files(package):
@@ -95,10 +97,14 @@ def _purpose(path):
 
 def _constants(struct):
     """The fields of a struct that have a number for default, with the comments beside them."""
-    comments = dict(re.findall(r"^    (\w+): int = [^#\n]+?(?:  # (.+))?$", inspect.getsource(struct), re.MULTILINE))
+    comments = dict(
+        re.findall(r"^    (\w+): int = [^#\n]+?(?:  # (.+))?$", inspect.getsource(struct), re.MULTILINE)
+    )
     values = {field.name: field.default for field in msgspec.structs.fields(struct)}
     lines = [f"| `{struct.__name__}` | value | |", "| --- | ---: | --- |"]
-    lines += [f"| `{name}` | {values[name]:,} | {comment or SAID[name]} |" for name, comment in comments.items()]
+    lines += [
+        f"| `{name}` | {values[name]:,} | {comment or SAID[name]} |" for name, comment in comments.items()
+    ]
     return "\n".join(lines)
 
 

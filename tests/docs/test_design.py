@@ -27,7 +27,9 @@ def test_the_generated_parts_are_as_the_code_has_them(name):
 
 def test_the_file_map_names_every_file_of_the_package_and_no_other():
     named = [row[0].strip("`") for row in rows(generated.block(TEXT, "file map")) if row[0].startswith("`")]
-    packages = {path for path in generated.all_files() if path.endswith("/__init__.py") and path.count("/") == 1}
+    packages = {
+        path for path in generated.all_files() if path.endswith("/__init__.py") and path.count("/") == 1
+    }
     assert sorted(named) == sorted(generated.all_files() - packages), AGAIN
     for package in packages:
         assert f"### `scheduler/{package.partition('/')[0]}`" in SECTIONS["15. File map"], AGAIN
@@ -69,7 +71,9 @@ def names_of(node):
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    names = [target.id if isinstance(target, ast.Name) else getattr(target, "attr", None) for target in targets]
+    names = [
+        target.id if isinstance(target, ast.Name) else getattr(target, "attr", None) for target in targets
+    ]
     return [name for name in names if name]
 
 
@@ -118,7 +122,11 @@ def kept_for(configs):
 
 
 def test_the_tables_of_keys_have_every_prefix_of_the_keyspace():
-    prefixes = {value.decode() for name, value in vars(keyspace).items() if name.isupper() and isinstance(value, bytes)}
+    prefixes = {
+        value.decode()
+        for name, value in vars(keyspace).items()
+        if name.isupper() and isinstance(value, bytes)
+    }
     told = {
         match[1]
         for row in rows(SECTIONS["6. State and store"])

@@ -3,6 +3,7 @@
 Cloning and the demo are left out: the test stands in a folder that looks like the clone after them.
 """
 
+import contextlib
 import os
 import queue
 import re
@@ -120,18 +121,18 @@ def open_terminal(clone, environment):
     yield start
     for terminal in opened:
         if terminal.process.poll() is None:
-            left = terminal.descendants()
-            terminal.process.terminate()
-            for process in left:
-                with_no_such_process_ignored(process.terminate)
+            end_all([psutil.Process(terminal.process.pid), *terminal.descendants()])
             terminal.end()
 
 
-def with_no_such_process_ignored(act):
-    try:
-        act()
-    except psutil.NoSuchProcess:
-        pass
+def end_all(processes):
+    """Ask the shell and `scheduler dev` to end, which ends its children; whoever stays is killed."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, timeout=DEADLINE_S)
+    for process in alive:
+        process.kill()
 
 
 def as_pattern(line):
@@ -142,9 +143,7 @@ def as_pattern(line):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_blocks_of_the_readme_work_as_pasted(clone, environment, open_terminal):
-    subprocess.run(
-        [shutil.which("bash"), "-e", "-c", FIRST_TERMINAL], cwd=clone, env=environment, check=True
-    )
+    subprocess.run([shutil.which("bash"), "-e", "-c", FIRST_TERMINAL], cwd=clone, env=environment, check=True)
     (clone.parent / "first-jobs" / "jobs.py").write_text(JOBS)
 
     first = open_terminal(FIRST_TERMINAL + DEV)

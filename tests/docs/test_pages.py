@@ -6,6 +6,8 @@ import shlex
 import pytest
 
 from scheduler.cli.main import run
+from scheduler.cli.settings_file import load_settings
+from scheduler.core import bounds
 from scheduler.worker.app import App
 from tests.docs.pages import DESIGN, PAGES, README, ROOT, blocks, commands, without_blocks
 
@@ -75,7 +77,12 @@ def test_scripts_and_files_of_the_repository_exist(page):
 def test_nothing_of_one_machine_or_network_stands_in_a_page(page):
     text = page.read_text()
     assert re.findall(r"(?<![\w.])/(?:work|home|root|tmp|Users)/", text) == []
-    assert re.findall(r"(?:https?://)?[\w.-]*(?:pypi\.org|pythonhosted|maven\.org|apache\.org/dist)[\w./-]*", text) == []
+    assert (
+        re.findall(
+            r"(?:https?://)?[\w.-]*(?:pypi\.org|pythonhosted|maven\.org|apache\.org/dist)[\w./-]*", text
+        )
+        == []
+    )
 
 
 def test_the_variables_that_pages_name_are_read_somewhere():
@@ -88,10 +95,33 @@ def test_the_variables_that_pages_name_are_read_somewhere():
 
 
 def test_the_message_of_the_readme_is_the_one_that_people_get(readme_jobs):
-    (line,) = [line for block in blocks(README.read_text(), "") for line in block.splitlines() if "InvalidJob" in line]
+    (line,) = [
+        line
+        for block in blocks(README.read_text(), "")
+        for line in block.splitlines()
+        if "InvalidJob" in line
+    ]
     with pytest.raises(Exception, match="argument") as raised:
         readme_jobs["send_email"].submit(to=17, subject="Welcome")
     assert f"{type(raised.value).__name__}: {raised.value}" == line
+
+
+def test_the_settings_of_the_readme_are_accepted(tmp_path):
+    (given,) = blocks(README.read_text(), "yaml")
+    file = tmp_path / "settings.yaml"
+    file.write_text(given)
+    settings = load_settings(file, "jobs.")
+    assert settings.pools() == {"default", "web"}
+    assert settings.queue("webhooks/ann").timeout_max_ms == 10 * bounds.SECOND_MS
+    assert settings.queue("video").emits == {"video-ready"}
+
+
+def test_the_failpoints_of_the_design_are_those_of_the_code():
+    paragraph = DESIGN.read_text().partition("**Killed on purpose**")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([a-z]+_[a-z_]+)`", paragraph))
+    files = ("dispatcher/commit.py", "dispatcher/engine.py", "cli/failpoints.py")
+    code = "".join((ROOT / "scheduler" / file).read_text() for file in files)
+    assert named == set(re.findall(r"failpoint\(\"([a-z_]+)\"\)", code))
 
 
 @pytest.fixture

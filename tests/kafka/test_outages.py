@@ -12,6 +12,7 @@ from scheduler.kafka import transaction
 from scheduler.kafka.apply import apply
 from scheduler.kafka.layout import Layout
 from scheduler.kafka.log import KafkaLog, LogSettings
+from scheduler.kafka.readiness import answers
 from tests.kafka.seen import Seen, at, changelog, committed_keys, produce, topic_of, transact
 
 pytestmark = pytest.mark.slow
@@ -32,6 +33,13 @@ def frozen(own_broker, monkeypatch):
     log.close()
 
 
+def freeze(broker):
+    """Suspend it and wait until it is silent: its threads stop one by one, some only after an answer or two."""
+    broker.suspend()
+    while answers({"bootstrap.servers": broker.bootstrap}, 0.3):
+        pass
+
+
 def test_a_frozen_broker_in_each_step(frozen):
     seen, broker, properties, layout = frozen
     log = seen.log
@@ -42,7 +50,7 @@ def test_a_frozen_broker_in_each_step(frozen):
     log.produce(changelog(0, b"commit"))
     log.flush()
     log.fence({(0, Input.REPORTS): 0}, metadata)
-    broker.suspend()
+    freeze(broker)
     with pytest.raises(OutcomeUnknown):
         log.commit()
     broker.resume()
@@ -52,7 +60,7 @@ def test_a_frozen_broker_in_each_step(frozen):
 
     log.begin()
     log.produce(changelog(0, b"flush"))
-    broker.suspend()
+    freeze(broker)
     with pytest.raises(MustAbort) as failed:
         log.flush()
     assert failed.value.topic == ""  # nobody's record is to blame
@@ -85,7 +93,7 @@ def test_a_short_freeze_is_only_a_delay(frozen):
     metadata = seen.log.metadata()
     seen.log.begin()
     seen.log.produce(changelog(0, b"late"))
-    broker.suspend()
+    freeze(broker)
     threading.Timer(1.0, broker.resume).start()
     seen.log.flush()
     seen.log.fence({(0, Input.REPORTS): 0}, metadata)
@@ -100,7 +108,7 @@ def test_closing_beside_a_frozen_broker_ends(own_broker):
     log = KafkaLog(LogSettings(properties, "a", "b", layout.prefix))
     seen = Seen(log)
     seen.until(lambda: seen.owned == {0})
-    own_broker.suspend()
+    freeze(own_broker)
     closing = threading.Thread(target=log.close)
     closing.start()
     closing.join(20)

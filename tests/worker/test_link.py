@@ -19,6 +19,8 @@ from scheduler.worker.ports import Delivered, JoinError, LinkEvent, Received, Un
 from tests.worker.workers import eventually
 
 BOOT_ID = os.urandom(16)
+
+
 SENDER = Sender("w", BOOT_ID, "default", 1)
 
 

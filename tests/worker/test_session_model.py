@@ -235,6 +235,7 @@ class Adversary(RuleBasedStateMachine):
             book = self.session._desk.book
             standing = sum(sum(s.slots) for s in book._standing.values())
             assert sum(book._busy) == self.session.running
+            assert book._offered == [sum(s.slots[kind] for s in book._standing.values()) for kind in (0, 1)]
             assert sum(book._busy) + standing <= SLOTS
             open_standing = sum(s.slots[1] for s in book._standing.values())
             assert book._busy[1] + open_standing <= SLOTS - RESERVED

@@ -143,11 +143,11 @@ class Worker:
 
     def children(self) -> list[psutil.Process]:
         """Return the worker's children that run jobs."""
-        return [p for p in psutil.Process(self.process.pid).children() if "scheduler.worker.child" in p.cmdline()]
+        return [p for p in psutil.Process(self.process.pid).children() if _runs(p, "scheduler.worker.child")]
 
     def guard(self) -> psutil.Process:
         children = psutil.Process(self.process.pid).children()
-        return next(p for p in children if "scheduler.worker.guard" in p.cmdline())
+        return next(p for p in children if _runs(p, "scheduler.worker.guard"))
 
     def wait(self) -> int:
         """Wait until the process has ended; return its exit code."""
@@ -192,6 +192,13 @@ def end_all(process: subprocess.Popen[str]) -> None:
             left.kill()
         except psutil.NoSuchProcess:
             pass
+
+
+def _runs(process: psutil.Process, module: str) -> bool:
+    try:
+        return module in process.cmdline()
+    except psutil.NoSuchProcess:  # a zombie's is none, too
+        return False
 
 
 def gone(pid: int) -> bool:

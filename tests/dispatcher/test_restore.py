@@ -1,0 +1,301 @@
+"""Taking over a shard: from an own disk, from nothing, from a disk that can't be trusted, behind an open transaction."""
+
+import pytest
+
+from scheduler.core import keyspace
+from scheduler.core.reports import ReleaseReason
+from scheduler.dispatcher.seat import Stage
+from scheduler.storage.memory import MemoryStores
+from tests.dispatcher.checks import check_index, replayed, states_in
+from tests.dispatcher.fault_log import FaultLog
+from tests.dispatcher.lives import grant, run
+from tests.dispatcher.world import Dispatcher, World
+
+
+def busy(world: World, worker) -> None:
+    """Bring jobs into every state there is."""
+    world.submit("scheduled", run_at_ms=world.time.ms + 3_600_000)
+    world.submit("expired", expires_at_ms=world.time.ms)
+    worker.done(grant(world, worker, "succeeded"))
+    worker.fail(grant(world, worker, "failed", max_attempts=1))
+    worker.release(grant(world, worker, "tiered"), ReleaseReason.SNOOZED, delay_ms=40_000)
+    worker.release(grant(world, worker, "timed"), ReleaseReason.SNOOZED, delay_ms=4_000)
+    run(world, worker, "leased")
+    world.submit("ready")
+    world.turn(3)
+    phases = {state.job_id: str(state.phase) for state in world.states().values()}
+    assert phases == {
+        "scheduled": "scheduled",
+        "expired": "expired",
+        "succeeded": "succeeded",
+        "failed": "failed",
+        "tiered": "retrying",
+        "timed": "retrying",
+        "leased": "leased",
+        "ready": "ready",
+    }
+
+
+def contents(dispatcher: Dispatcher, shard: int) -> dict[bytes, bytes]:
+    return dict(dispatcher.engine.seats[shard].store.scan(b"", b"\xff", 1 << 30))
+
+
+def without_meta(values: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    return {key: value for key, value in values.items() if key != keyspace.META}
+
+
+def opened(dispatcher: Dispatcher) -> list[int]:
+    """Note at which offset each restore begins."""
+    begun: list[int] = []
+    begin = dispatcher.changelog.begin
+    dispatcher.changelog.begin = lambda shard, offset: (begun.append(offset), begin(shard, offset))[1]
+    return begun
+
+
+def closed(dispatcher: Dispatcher) -> MemoryStores:
+    """Return the stores of a dispatcher that died, as the next process finds them."""
+    for seat in dispatcher.engine.seats.values():
+        if seat.store is not None:
+            seat.store.close()
+    return dispatcher.stores
+
+
+def test_a_store_rebuilt_from_nothing_equals_the_one_that_was_live(world, worker):
+    busy(world, worker)
+    d1 = world.kill("d1")
+    live = {shard: without_meta(contents(d1, shard)) for shard in range(world.shards)}
+    d2 = world.join("d2")
+    world.until(lambda: d2.engine.seats and Stage.RESTORING not in d2.stages().values())
+    for shard in range(world.shards):
+        assert without_meta(contents(d2, shard)) == live[shard]
+
+
+def test_a_store_that_lags_reads_only_the_rest_and_equals_a_rebuilt_one(world, worker):
+    busy(world, worker)
+    d1 = world.kill("d1")
+    stores = closed(d1)
+    ends = {stores._contents[shard].offset for shard in range(world.shards)}
+    d2 = world.start("d2")
+    worker.hear()
+    worker.done(grant(world, worker, "more"))
+    world.turn(2)
+    world.kill("d2")
+    d3 = world.join("d3", stores=stores)
+    begun = opened(d3)
+    world.until(d3.is_active)
+    assert set(begun) == ends
+    for shard in range(world.shards):
+        assert without_meta(contents(d3, shard)) == without_meta(contents(d2, shard))
+        check_index(contents(d3, shard), states_in(replayed(world.broker, shard)))
+
+
+@pytest.mark.parametrize("why", ["cluster", "shards", "topic id", "layout", "age", "beyond"])
+def test_a_store_that_cannot_be_trusted_is_wiped(world, worker, why):
+    import msgspec
+
+    from scheduler.codec.meta import decode_meta, encode_meta
+
+    busy(world, worker)
+    stores = closed(world.kill("d1"))
+    for shard in range(world.shards):
+        kept = stores._contents[shard]
+        meta = decode_meta(kept.values[keyspace.META])
+        changes = {
+            "cluster": {"cluster_id": "another"},
+            "shards": {"shards": 3},
+            "topic id": {"topic_ids": {"changelog": "made anew"}},
+            "layout": {"layout": 99},
+        }.get(why, {})
+        kept.values[keyspace.META] = encode_meta(msgspec.structs.replace(meta, **changes))
+        kept.values[keyspace.state_key("ghost")] = b"left over"
+        if not kept.keys.between(keyspace.state_key("ghost"), keyspace.state_key("ghost") + b"\0", 1):
+            kept.keys.add(keyspace.state_key("ghost"))
+        if why == "beyond":
+            kept.offset = 10_000
+    if why == "age":
+        world.time.ms += 13 * 3_600_000  # half of `delete.retention.ms` is 12 h
+    d2 = world.join("d2", stores=stores)
+    begun = opened(d2)
+    world.until(d2.is_active, every_ms=1)
+    assert begun[-1] == -1
+    assert "ghost" not in world.states()
+    assert keyspace.state_key("ghost") not in contents(d2, 0)
+
+
+def test_a_store_that_gets_too_old_while_it_waits_for_its_end_is_not_used(world, worker):
+    # Tombstones behind it may have gone before it was read: it is looked at again when the end is reached.
+    busy(world, worker)
+    stores = closed(world.kill("d1"))
+    world.time.ms += 11 * 3_600_000
+    d2 = world.join("d2", stores=stores)
+    poll = d2.changelog.poll
+    d2.changelog.poll = lambda budget_ms: []
+    world.turn(3)
+    world.time.ms += 2 * 3_600_000
+    d2.changelog.poll = poll
+    begun = opened(d2)
+    world.until(d2.is_active, every_ms=1)
+    assert -1 in begun
+
+
+def test_a_restore_goes_on_in_slices_while_other_shards_work(world, worker):
+    home = world.home("a")
+    other = next(shard for shard in range(world.shards) if shard != home)
+    for number in range(300):
+        world.submit(f"job-{number}")
+    world.turn(3)
+    world.group.assign("d1", [home])
+    d2 = world.join("d2", shards=[other])
+    d2.changelog._slice_records = 10
+    world.turn()
+    turns = 0
+    while not d2.is_active():
+        world.turn()
+        turns += 1
+    assert turns > 10
+
+
+def test_a_restore_that_is_cut_short_by_a_rebalance_is_kept(world, worker):
+    for number in range(300):
+        world.submit(f"job-{number}")
+    world.turn(3)
+    stores = MemoryStores()
+    world.group.assign("d1", range(world.shards))
+    d2 = world.join("d2", shards=[1], stores=stores)
+    d2.changelog._slice_records = 10
+    world.turn(4)
+    assert d2.stages() == {1: Stage.RESTORING}
+    world.group.assign("d1", [1])
+    world.turn(2)
+    assert d2.stages() == {}
+    offset = stores._contents[1].offset
+    assert offset > 0
+    begun = opened(d2)
+    world.group.assign("d2", [1])
+    world.turn(2)
+    assert begun == [offset]
+    world.until(d2.is_active)
+
+
+def test_what_was_restored_twice_over_has_the_right_indexes(world, worker):
+    # The first restore was cut short while it built them; the log went on since.
+    jobs = [f"job-{n}" for n in range(6_000) if world.home(f"job-{n}") == 1][:1_300]
+    world.checking = False
+    for job_id in jobs:
+        world.submit(job_id)
+    world.turn(4)
+    world.checking = True
+    stores = MemoryStores()
+    d2 = world.join("d2", shards=[1], stores=stores)
+    d2.changelog._slice_records = 100_000
+    world.turn(2)  # the log is read, and a first slice of indexes is there
+    assert d2.stages() == {1: Stage.RESTORING}
+    assert any(key.startswith(keyspace.READY) for key in stores._contents[1].values)
+    world.group.assign("d1", [1])
+    world.until(world.dispatchers["d1"].is_active)
+    worker.offer(900)
+    world.turn(2)
+    for lease in worker.leases():
+        worker.done(lease)
+    world.turn(3)
+    world.group.assign("d2", [1])
+    world.until(d2.is_active)
+    check_index(contents(d2, 1), states_in(replayed(world.broker, 1)))
+
+
+def die_in_transaction(log: FaultLog) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_open_transaction_of_an_owner_that_left_is_ended_after_a_second(world, worker):
+    d1 = world.dispatchers["d1"]
+    lease = grant(world, worker)
+    worker.done(lease)
+    d1.log.fail("commit", die_in_transaction)
+    with pytest.raises(KeyboardInterrupt):
+        world.turn()
+    world.kill("d1")
+    d2 = world.join("d2")
+    start = world.time.ms
+    world.until(d2.is_active, every_ms=50)
+    assert 1_000 <= world.time.ms - start <= 2_500
+    assert "fence_owner" in d2.log.calls
+    assert world.state().phase == "succeeded"  # read again, since that transaction never was
+    assert len(world.lifecycle()) == 1
+
+
+def test_an_owner_that_is_still_a_member_is_not_fenced(world, worker):
+    d1 = world.dispatchers["d1"]
+    world.submit("a")
+    d1.log.fail("commit", die_in_transaction)
+    with pytest.raises(KeyboardInterrupt):
+        world.turn()
+    world.dispatchers.pop("d1")  # suspended: its member is still there
+    d2 = world.join("d2")
+    world.wait(5_000, every_ms=100)
+    assert Stage.RESTORING in d2.stages().values()
+    world.group.evicted.add("d1")
+    world.until(d2.is_active, every_ms=100)
+    world.turn(2)
+    assert world.state().phase == "ready"
+
+
+def test_an_own_open_transaction_is_not_waited_for(world):
+    d1 = world.dispatchers["d1"]
+    world.submit("a")
+    d1.log.fail("flush", lambda log: (_ for _ in ()).throw(__import__("scheduler.dispatcher.ports").dispatcher.ports.Fenced("x")))
+    world.turn()
+    world.until(d1.is_active)
+    assert "fence_owner" not in d1.log.calls
+
+
+def test_a_record_without_a_state_is_quarantined_and_never_run(world, worker):
+    from scheduler.codec.job import encode_job
+
+    shard = world.home("orphan")
+    raw = encode_job(world.spec("orphan"))
+    world.kill("d1")
+    world.broker.append("changelog", shard, keyspace.spec_key("orphan"), raw, at_ms=world.time.ms)
+    world.start("d2")
+    world.turn(2)
+    worker.offer(5)
+    world.turn(3)
+    assert worker.leases() == []
+    (dead,) = world.dead_letters()
+    assert (dead["refusal"], dead["job_id"]) == ("state_missing", "orphan")
+    assert world.records("dlq")[0].value == raw
+    assert keyspace.spec_key("orphan") not in contents(world.dispatchers["d2"], shard)
+
+
+def test_such_a_record_is_not_forgotten_when_the_claim_fails(world, worker):
+    from scheduler.codec.job import encode_job
+    from tests.dispatcher.fault_log import abort
+
+    shard = world.home("orphan")
+    world.kill("d1")
+    world.broker.append(
+        "changelog", shard, keyspace.spec_key("orphan"), encode_job(world.spec("orphan")), at_ms=world.time.ms
+    )
+    d2 = world.join("d2")
+    d2.log.fail("commit", abort)
+    world.checking = False
+    world.until(d2.is_active)
+    world.checking = True
+    world.turn(3)
+    assert len(world.dead_letters()) == 1
+
+
+def test_group_offsets_are_never_asked_meta_is_the_truth(world, worker):
+    world.submit("a")
+    world.turn(2)
+    positions = {shard: world.meta(shard).positions for shard in range(world.shards)}
+    world.kill("d1")
+    d2 = world.join("d2")
+    followed: dict[int, dict] = {}
+    follow = d2.log.follow
+    d2.log.follow = lambda shard, offsets: (followed.update({shard: dict(offsets)}), follow(shard, offsets))[1]
+    world.until(d2.is_active)
+    from scheduler.core.inputs import TOPIC_OF
+
+    for shard in range(world.shards):
+        assert {TOPIC_OF[source]: offset for source, offset in followed[shard].items()} == positions[shard]
