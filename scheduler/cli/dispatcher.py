@@ -14,8 +14,11 @@ import click
 from scheduler.cli import exits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scheduler.cli.connection import Connection
-    from scheduler.dispatcher.config import Config
+    from scheduler.codec.confluent import Confluent
+    from scheduler.dispatcher.config import Config, Ground
     from scheduler.dispatcher.engine import Engine
 
 
@@ -56,11 +59,30 @@ def dispatcher(
     name = name or socket.gethostname()
     with signals_call(stopping.set):
         config = configure(connection, settings_path, prefix)
-        engine = build(connection, config, name, state_dir or default_state_dir(name), metrics_port)
+        _run(connection, config, name, state_dir or default_state_dir(name, config.ground), metrics_port, stopping)
+    return exits.OK
+
+
+def _run(
+    connection: Connection,
+    config: Config,
+    name: str,
+    state_dir: Path,
+    metrics_port: int | None,
+    stopping: threading.Event,
+) -> None:
+    from scheduler.dispatcher.ports import LogError, StoreUnusable
+    from scheduler.dispatcher.restoring import NotPrepared
+
+    try:
+        engine = build(connection, config, name, state_dir, metrics_port)
         click.echo(f"dispatcher {name} ready: {config.ground.shards} shards in the cluster")
         _calm_collector()
         engine.run(stopping.is_set)
-    return exits.OK
+    except LogError as error:
+        raise exits.Unavailable(str(error)) from error
+    except (StoreUnusable, NotPrepared) as error:
+        raise exits.Failed(str(error)) from error
 
 
 def configure(connection: Connection, settings_path: Path | None, prefix: str) -> Config:
@@ -73,7 +95,8 @@ def configure(connection: Connection, settings_path: Path | None, prefix: str) -
 
     try:
         settings = load_settings(settings_path, prefix)
-        cluster = Admin(connection.properties).cluster(prefix)
+        admin = Admin(connection.properties)
+        cluster = admin.cluster(prefix)
         layout = layout_of(cluster, prefix=prefix)
         for warning in require(layout, cluster):
             click.echo(str(warning), err=True)
@@ -84,6 +107,9 @@ def configure(connection: Connection, settings_path: Path | None, prefix: str) -
     missing = sorted(settings.pools() - set(layout.leases))
     if missing:
         raise exits.Failed(f"settings send queues to pools without a lease topic: {', '.join(missing)}")
+    unknown = admin.missing(settings.emits())
+    if unknown:
+        raise exits.Failed(f"settings let queues emit to topics that do not exist: {', '.join(unknown)}")
     changelog = cluster.topics["changelog"]
     ground = Ground(
         cluster.cluster_id,
@@ -111,7 +137,7 @@ def build(connection: Connection, config: Config, name: str, state_dir: Path, me
     if metrics_port is not None:
         start_http_server(metrics_port, addr="127.0.0.1")
     prefix = config.ground.prefix
-    log = KafkaLog(LogSettings(connection.properties, name, secrets.token_hex(4), prefix))
+    log = KafkaLog(LogSettings(connection.properties, name, secrets.token_hex(4), prefix, shards=config.ground.shards))
     world = World(
         log,
         KafkaChangelog(connection.properties, prefix=prefix),
@@ -120,8 +146,31 @@ def build(connection: Connection, config: Config, name: str, state_dir: Path, me
         MachineChance(),
         PrometheusSignals(REGISTRY),
         failpoint_from(os.environ),
+        registry_framing(prefix, os.environ),
     )
     return Engine(config, world)
+
+
+def registry_framing(prefix: str, environ: Mapping[str, str]) -> Confluent | None:
+    """Return what reads job records framed for the schema registry of `JOBS_SCHEMA_REGISTRY_URL`, None without one.
+
+    `JOBS_SCHEMA_REGISTRY_USER_INFO` is `user:password`, `JOBS_SCHEMA_REGISTRY_CA` a PEM file. Only schemas under
+    the subjects `<submit topic>-value` are accepted.
+    """
+    from scheduler.codec.confluent import Confluent
+    from scheduler.core.inputs import SUBMITS, TOPIC_OF
+    from scheduler.kafka.registry import HttpRegistry, RegistrySettings
+
+    url = environ.get("JOBS_SCHEMA_REGISTRY_URL")
+    if not url:
+        return None
+    user_info = environ.get("JOBS_SCHEMA_REGISTRY_USER_INFO", "")
+    try:
+        settings = RegistrySettings(url, user_info, environ.get("JOBS_SCHEMA_REGISTRY_CA", ""))
+    except ValueError as error:
+        raise exits.Failed(f"JOBS_SCHEMA_REGISTRY_URL: {error}") from error
+    subjects = frozenset(f"{prefix}{TOPIC_OF[source]}-value" for source in SUBMITS)
+    return Confluent(HttpRegistry(settings), subjects)
 
 
 def _calm_collector() -> None:
@@ -137,7 +186,7 @@ def _say_wiped(path: Path, why: str) -> None:
     click.echo(f"local state at {path} was unusable and is built anew from the changelog: {why}", err=True)
 
 
-def default_state_dir(name: str) -> Path:
-    """Return this user's directory for the local state of the dispatcher `name`."""
+def default_state_dir(name: str, ground: Ground) -> Path:
+    """Return this user's directory for the local state of the dispatcher `name` on these topics of this cluster."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "kafka-scheduler" / "dispatcher" / name
+    return Path(base) / "kafka-scheduler" / "dispatcher" / f"{ground.cluster_id}-{ground.prefix}{name}"

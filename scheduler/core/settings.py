@@ -53,6 +53,10 @@ class Settings:
         queues = [*self._exact.values(), *(of for _, of in self._patterns), DEFAULT_QUEUE]
         return frozenset(of.pool for of in queues)
 
+    def emits(self) -> frozenset[str]:
+        """Return every topic that some queue may emit to."""
+        return frozenset().union(*(of.emits for of in [*self._exact.values(), *(of for _, of in self._patterns)]))
+
     def _find(self, name: str) -> QueueSettings:
         if name in self._exact:
             return self._exact[name]

@@ -7,9 +7,9 @@ not do: reports may go on while a submit kills each owner. And shards that only 
 another must not count, so what resets it comes within a second or two where nothing is wrong.
 
 From the second short-lived owner on, the shard takes one input a transaction, and writes its coordinates to
-`meta` before it tries it. The next owner tries that very input first, since other inputs (its own echo, to begin
-with) would take its place in `meta`. The owner that finds the same coordinates there after three tries
-quarantines it.
+`meta` before it tries it. So that no other is blamed, a process tries one at a time over all such shards. The next
+owner tries that very input first, since other inputs (its own echo, to begin with) would take its place in `meta`.
+The owner that finds the same coordinates there after three tries quarantines it.
 """
 
 from typing import Final
@@ -36,7 +36,6 @@ class Care:
         self._suspect_until_ms = mono_ms + _SUSPECT_FIRST_MS
         self._counted = ""  # the coordinates that this owner has counted a try for
         self._announced = False  # the coordinates are in a meta that this owner committed
-        self._busy = False  # this turn has had its one input
 
     @property
     def needed(self) -> bool:
@@ -48,20 +47,13 @@ class Care:
         """Whether coordinates have to be committed before their record may be tried."""
         return bool(self._counted) and not self._announced
 
-    def begin_turn(self) -> None:
-        """Let one more input be taken."""
-        self._busy = False
-
     def may_try(self, record: Record, mono_ms: int) -> bool:
         """Say whether `record` may be taken now; if not, it waits for a later turn (see `must_announce`)."""
-        if self._busy:
-            return False
         coordinates = _coordinates(record)
         if self._suspect and coordinates != self._suspect:
             if mono_ms < self._suspect_until_ms:
                 return False
             self._suspect = ""
-        self._busy = True
         if coordinates != self._counted:
             self.tries = self.tries + 1 if coordinates == self.coordinates else 1
             self.coordinates = self._counted = coordinates

@@ -78,6 +78,7 @@ class Engine:
         self._fleet: Fleet = new_fleet(world.log.owner, ground.shards, config.settings, config.timing)
         self._seats: dict[int, Seat] = {}
         self._turns = 0
+        self._reopening = False
         self._last_echoes: dict[int, int] = {}  # of shards held before
         self._suspicion = Suspicion()
         self._intake = Intake(ground.prefix, ground.shards, config.settings, world.confluent)
@@ -102,25 +103,39 @@ class Engine:
         self.leave()
 
     def turn(self) -> None:
-        """Take one turn; whatever fails in it is dealt with here."""
+        """Take one turn. What the log says of it is dealt with here; what is left ends the process."""
         try:
+            if self._reopening and not self._reopened():
+                return
             self._turn()
         except InputCrashed as crash:
             _log.exception("deciding crashed at %s", crash)
             self._suspicion.blame(crash.record)
-            self._drop_turn()
+            self._recover(self._drop_turn)
         except MustAbort as error:
-            self._aborted(error)
+            self._recover(lambda: self._aborted(error))
         except PositionLost as error:
-            # The input is held: nothing more of it is read, nothing is skipped, everything else goes on.
-            _log.error("held: %s", error)
-            self._world.signals.failed("position_lost")
+            self._lost_position(error)
         except OutcomeUnknown as error:
             _log.warning("outcome of a commit unknown, restoring: %s", error)
             self._start_over("unknown", keep_renewals=True)
         except Fenced as error:
             _log.warning("fenced, starting over: %s", error)
             self._start_over("fenced", keep_renewals=False)
+
+    def _recover(self, how: Callable[[], None]) -> None:
+        try:
+            how()
+        except PositionLost as error:
+            self._lost_position(error)
+        except LogError as worse:
+            _log.warning("that failed too, starting over: %s", worse)
+            self._start_over("fenced", keep_renewals=False)
+
+    def _lost_position(self, error: PositionLost) -> None:
+        # The input is held: nothing more of it is read, nothing is skipped, everything else goes on.
+        _log.error("held: %s", error)
+        self._world.signals.failed("position_lost")
 
     def leave(self) -> None:
         """Commit what was read, and that this owner left cleanly; then close."""
@@ -302,12 +317,7 @@ class Engine:
     def _aborted(self, error: MustAbort) -> None:
         _log.warning("transaction aborted: %s", error)
         self._world.signals.failed("abort")
-        try:
-            self._log.abort()
-        except (Fenced, OutcomeUnknown) as worse:
-            _log.warning("the abort failed too, starting over: %s", worse)
-            self._start_over("fenced", keep_renewals=False)
-            return
+        self._log.abort()
         # Without a refused record the world is to blame (a broker away, a rebalance): the same again.
         if error.topic and not self._blame_emits(error):
             self._suspicion.failed(self._reading.taken)
@@ -348,21 +358,33 @@ class Engine:
                 self._quarantine_orphans(seat)
 
     def _start_over(self, why: str, *, keep_renewals: bool) -> None:
+        """Believe nothing in memory: make the producer anew, then restore every shard to the end of its log."""
         self._world.signals.failed(why)
         self._fleet.offers.give_back()
-        self._fleet.matcher.forget()
         self._reading.clear()
-        self._log.reopen()
         for seat in self._seats.values():
             if not keep_renewals:
                 seat.leases.clear()
-            if seat.stage is Stage.RESTORING:
-                continue
-            self._log.unfollow(seat.number)
-            self._fleet.matcher.unload(seat.number)
-            store, seat.store = seat.store, None
-            seat.reload()
-            self._restorer.begin(seat.number, self._wall_ms(), store)
+            if seat.stage is not Stage.RESTORING:
+                self._log.unfollow(seat.number)
+                self._fleet.matcher.unload(seat.number)
+                seat.reload()
+        self._reopening = True
+
+    def _reopened(self) -> bool:
+        """Make the producer anew; return whether it answered. Brokers may be away for long, so it is asked again."""
+        try:
+            self._log.reopen()
+        except LogError as error:
+            _log.warning("no answer yet: %s", error)
+            return False
+        self._reopening = False
+        restoring = {restore.number for restore in self._restorer.running()}
+        for seat in self._seats.values():
+            if seat.number not in restoring:
+                store, seat.store = seat.store, None
+                self._restorer.begin(seat.number, self._wall_ms(), store)
+        return True
 
     def _wall_ms(self) -> int:
         return self._world.clock.wall_ms()

@@ -1,13 +1,19 @@
 """What need not happen in every turn: old jobs, overlong runs, missed retries, lag offsets, consumed prefixes."""
 
+import logging
+
 from scheduler.core import bounds
 from scheduler.core.inputs import RETRIES, Input, tier_of
 from scheduler.core.moment import Moment
 from scheduler.core.wakeups import drop_old, end_overlong, wake_overdue
 from scheduler.dispatcher.config import Config
-from scheduler.dispatcher.engine_clock import EngineClock
+from scheduler.dispatcher.engine_clock import ALARM_MS, EngineClock
 from scheduler.dispatcher.ports import Log
 from scheduler.dispatcher.seat import Seat, Stage
+
+_log = logging.getLogger(__name__)
+
+_CLOCK_EVERY_MS = 60_000
 
 
 class Housekeeping:
@@ -19,6 +25,7 @@ class Housekeeping:
         self._log = log
         self._clock = clock
         self._next_offsets_ms = 0
+        self._next_clock_ms = 0
         self._next_delete_ms: int | None = None
 
     def tidy(self, seat: Seat, moment: Moment) -> None:
@@ -46,7 +53,8 @@ class Housekeeping:
         return {(seat.number, source): offset for seat in seats for source, offset in seat.positions.items()}
 
     def run(self, seats: dict[int, Seat], moment: Moment) -> None:
-        """Delete consumed prefixes: up to the offsets that were committed a whole period ago."""
+        """Look at the clocks, and delete consumed prefixes: up to the offsets committed a whole period ago."""
+        self._compare_clocks(moment.mono_ms)
         if self._next_delete_ms is None:
             self._next_delete_ms = moment.mono_ms + self._config.delete_every_ms
         if moment.mono_ms < self._next_delete_ms:
@@ -59,3 +67,11 @@ class Housekeeping:
                 seat.deletable = dict(seat.committed)
         if before:
             self._log.delete_before(before)
+
+    def _compare_clocks(self, mono_ms: int) -> None:
+        if mono_ms < self._next_clock_ms:
+            return
+        self._next_clock_ms = mono_ms + _CLOCK_EVERY_MS
+        difference_ms = self._clock.difference_ms()
+        if abs(difference_ms) > ALARM_MS:
+            _log.error("this machine's clock is %d ms off the brokers': scheduled jobs start late", difference_ms)

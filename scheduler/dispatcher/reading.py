@@ -58,6 +58,7 @@ class Reading:
         self._first: dict[tuple[int, Input], int] = {}
         # Inputs that wait, and until when: for the registry, or for a careful shard to take what it has.
         self._held: dict[tuple[int, Input], int] = {}
+        self._trying: tuple[int, Input, int] | None = None  # the one input that careful shards try
         self._turns = 0
         self.pending: deque[Record] = deque()
         self.taken: list[Record] = []
@@ -70,9 +71,8 @@ class Reading:
         for number, source in {(record.shard, record.input) for record in polled.records}:
             if number in seats:
                 seats[number].at_end.discard(source)
-        for held in seats.values():
-            if held.reads and held.care.needed:
-                held.care.begin_turn()
+        if self._trying is not None and self._is_over(seats, *self._trying):
+            self._trying = None
         for number, source in polled.ended:
             seat = seats.get(number)
             if seat is not None:
@@ -173,11 +173,19 @@ class Reading:
         self.taken.clear()
 
     def _may_try(self, seat: Seat, moment: Moment, record: Record) -> bool:
-        if seat.care.may_try(record, moment.mono_ms):
-            return True
-        if seat.care.must_announce:
+        trial = (seat.number, record.input, record.offset)
+        if self._trying is not None and self._trying != trial:
+            return False
+        may_try = seat.care.may_try(record, moment.mono_ms)
+        if may_try or seat.care.must_announce:
+            self._trying = trial
             seat.shard.changes.durable = True
-        return False
+        return may_try
+
+    @staticmethod
+    def _is_over(seats: dict[int, Seat], number: int, source: Input, offset: int) -> bool:
+        seat = seats.get(number)
+        return seat is None or not seat.reads or not seat.care.needed or seat.positions[source] > offset
 
     def _put_back(self, seats: dict[int, Seat], later: list[Record]) -> None:
         """Let records of careful shards wait: a few of each input here, the rest where they are."""
@@ -234,6 +242,7 @@ class Reading:
             "shard %d, %s held at %d: %s", seat.number, record.input.name.lower(), record.offset, why
         )
         self.taken.pop()
+        self._trying = None
         self._held[key] = moment.mono_ms + _HOLD_MS
         self._log.pause(*key)
         seat.at_end.discard(record.input)

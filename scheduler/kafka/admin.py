@@ -1,6 +1,6 @@
 """Questions to the brokers, with deadlines and typed answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
@@ -90,6 +90,11 @@ class Admin:
         topics = self._topics(names) if names else {}
         bare = {name.removeprefix(prefix): topic for name, topic in topics.items()}
         return ObservedCluster(described.cluster_id, bare, len(metadata.brokers))
+
+    def missing(self, topics: Iterable[str]) -> list[str]:
+        """Return those of `topics`, full names, that do not exist, in order."""
+        metadata = self._insist("list_topics", lambda: self.client.list_topics(timeout=_CALL_S))
+        return sorted(set(topics) - set(metadata.topics))
 
     def _topics(self, names: list[str]) -> dict[str, ObservedTopic]:
         described = self._all(

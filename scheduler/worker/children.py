@@ -54,9 +54,11 @@ class Child:
         self.replaces: Child | None = None  # which it lets retire
         self.only_run: int | None = None  # the one run it was started for
         self.exit_by_ms: int | None = None  # when it is killed if it has not exited
+        self._exit_seen = False
         self._ended: str | None = None  # how its leader ended
         self._give_up_ms = 0
         self._selector = selector
+        self._wake = wake
         self._table = table
         self._process, ours = processes.spawn_connected("scheduler.worker.child", *arguments)
         self.group = self._process.pid
@@ -64,7 +66,11 @@ class Child:
         self._channel: Channel | None = Channel(selector, ours, lambda: wake(self))
         self._exit_fd = processes.exit_fd(self.group)
         if self._exit_fd is not None:
-            selector.register(self._exit_fd, selectors.EVENT_READ, lambda: wake(self))
+            selector.register(self._exit_fd, selectors.EVENT_READ, self._on_exit)
+
+    def _on_exit(self) -> None:
+        self._exit_seen = True
+        self._wake(self)
 
     def send(self, message: Down) -> None:
         """Send a message; a child that can't take it is killed."""
@@ -122,7 +128,8 @@ class Child:
         its jobs run elsewhere.
         """
         if self._ended is None:
-            if not processes.has_ended(self.group):
+            may_have_ended = self._exit_seen or self._exit_fd is None
+            if not may_have_ended or not processes.has_ended(self.group):
                 return None
             self._table.leave(self.row)
             processes.kill_group(self.group)

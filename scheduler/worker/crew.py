@@ -84,6 +84,7 @@ class Crew:
         self._pause_ms = RESTART_MIN_MS
         self._memory_ms = 0
         self._closing = False
+        self._short = True  # children may have to be started
         self.first: Ready | Broken | None = None
 
     # -- state -------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ class Crew:
         due = [NEVER]
         due += [now_ms + child.poll_ms for child in self._children if child.poll_ms]
         due += [child.exit_by_ms for child in self._children if child.exit_by_ms is not None]
-        if not self._closing and self._missing() > 0:
+        if self._short:
             due.append(self._restart_ms)
         if any(self._bound(child) for child in self._children):
             due.append(self._memory_ms)
@@ -127,6 +128,7 @@ class Crew:
         child = self._of_run.get(run)
         if child is not None:
             child.kill()
+            self._short = True
             return
         if self._pending.pop(run, None) is not None:
             self._waiting.remove(run)
@@ -210,6 +212,7 @@ class Crew:
     def _ready(self, child: Child, ready: Ready, now_ms: int) -> None:
         if self.first is None:
             self.first = ready
+            self._short = True
         if isinstance(self.first, Ready) and not self.first.types.keys() <= ready.types.keys():
             child.broken = "the application has changed; the worker must be started anew"
             child.kill()
@@ -231,6 +234,7 @@ class Crew:
 
     def _bury(self, child: Child, ended: str, now_ms: int) -> None:
         self._children.remove(child)
+        self._short = True
         self._rows.append(child.row)
         for heir in self._children:
             if heir.replaces is child:
@@ -262,16 +266,19 @@ class Crew:
 
     def _missing(self) -> int:
         """Return how many children have to be started."""
+        if self._closing or isinstance(self.first, Broken):
+            return 0
         wanted = 1 if self.first is None or self._shared() else self._config.slots
         stages = (Stage.STARTING, Stage.SERVING)
         there = [c for c in self._children if c.stage in stages and c.only_run is None and c.replaces is None]
         return wanted - len(there)
 
     def _restart(self, now_ms: int) -> None:
-        if self._closing or isinstance(self.first, Broken) or now_ms < self._restart_ms:
+        if not self._short or now_ms < self._restart_ms:
             return
         for _ in range(self._missing()):
             self._spawn()
+        self._short = False
 
     def _spawn(self) -> Child:
         executor = self.first.executor if isinstance(self.first, Ready) else self._config.executor

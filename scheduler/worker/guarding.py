@@ -24,6 +24,7 @@ class Guard:
         """Take the table to be watched."""
         self._table = table
         self._selector = selector
+        self._heard = False
 
     def __enter__(self) -> Self:
         """Start it, and wait until it watches."""
@@ -33,7 +34,7 @@ class Guard:
         self._socket.settimeout(START_S)
         if self._socket.recv(1) != READY:
             raise GuardDiedError("the guard process did not start")
-        self._selector.register(self._socket, selectors.EVENT_READ, _nothing)
+        self._selector.register(self._socket, selectors.EVENT_READ, self._hear)
         return self
 
     def __exit__(
@@ -53,11 +54,10 @@ class Guard:
         """The process."""
         return self._process.pid
 
+    def _hear(self) -> None:
+        self._heard = True  # it has nothing more to say, so this is the end of file
+
     def check(self) -> None:
         """Raise `GuardDiedError` if it has ended."""
-        if processes.has_ended(self._process.pid):
+        if self._heard:
             raise GuardDiedError("the guard process has ended; so does this worker")
-
-
-def _nothing() -> None:
-    """The guard is looked at in every turn; its socket only ends the waiting."""

@@ -253,7 +253,7 @@ def test_faults_at_every_turn_for_a_while_lose_nothing(world, d1, worker):
         world.turn(2)
         for lease in worker.leases():
             worker.done(lease)
-    for _ in range(200):
+    for _ in range(600):  # the faults that are left come up first
         worker.offer(5)
         world.turn(2)
         for lease in worker.leases():

@@ -5,7 +5,7 @@ import select
 import time
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from scheduler.codec.notices import encode_notice
 from scheduler.codec.reports import decode_report
@@ -15,7 +15,7 @@ from scheduler.core.reports import Done, Offer, Sender
 from scheduler.kafka.apply import apply
 from scheduler.kafka.inbox import KafkaLink
 from scheduler.kafka.layout import Layout
-from scheduler.worker.ports import Delivered, JoinError, LinkEvent, Received, Undelivered
+from scheduler.worker.ports import Delivered, JoinError, LinkEvent, LinkFailed, Received, Undelivered
 from tests.worker.workers import eventually
 
 BOOT_ID = os.urandom(16)
@@ -81,6 +81,18 @@ def test_what_is_no_notice_is_passed_over(link, producer, prefix):
     notify(producer, prefix, joined.inbox, b"garbage")
     notify(producer, prefix, joined.inbox, encode_notice(Drain(BOOT_ID, "good")))
     assert happened(link) == [Received(Drain(BOOT_ID, "good"))]
+
+
+def test_a_lost_position_goes_on_at_the_end(link, producer, prefix):
+    joined = link.join("default", BOOT_ID)
+    assert link._on_error(KafkaError(KafkaError._AUTO_OFFSET_RESET)) is None
+    notify(producer, prefix, joined.inbox, encode_notice(Drain(BOOT_ID, "after")))
+    assert happened(link) == [Received(Drain(BOOT_ID, "after"))]
+
+
+def test_a_dead_consumer_ends_the_worker(link):
+    link.join("default", BOOT_ID)
+    assert isinstance(link._on_error(KafkaError(KafkaError._FATAL)), LinkFailed)
 
 
 def test_reports_arrive_in_their_partition_in_order_and_are_confirmed(link, kafka, prefix):

@@ -115,5 +115,5 @@ def test_it_runs_a_job_that_is_leased_through_kafka(kafka, fresh_prefix):
         assert eventually(lambda: report(Offer), "withdrawal").slots == 0
         assert eventually(lambda: process.poll() is not None, "exit")
         assert process.returncode == 0
-        assert process.stdout.read() == "worker w1 ready: 1 slot, pool default, 20 job types\n"
+        assert process.stdout.read() == "worker w1 ready: 1 slot, pool default, 21 job types\n"
     reports.close()

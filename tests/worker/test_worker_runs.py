@@ -15,7 +15,7 @@ def worker():
 
 
 def test_it_says_when_it_is_ready(worker: Worker):
-    assert worker.process.stdout.readline() == "worker w ready: 2 slots, pool default, 20 job types\n"
+    assert worker.process.stdout.readline() == "worker w ready: 2 slots, pool default, 21 job types\n"
 
 
 def test_a_result_is_json(worker: Worker):
@@ -101,6 +101,44 @@ def test_a_child_that_dies_is_reported_at_once_as_crashed(worker: Worker, handle
     assert isinstance(release, Release)
     assert (release.reason, release.started, release.detail) == (ReleaseReason.CRASHED, True, detail)
     assert worker.end(worker.lease("t.add", {"a": 1, "b": 1})).result == b"2"
+
+
+def test_what_a_dead_child_started_dies_before_its_job_can_run_elsewhere(worker: Worker, tmp_path):
+    lease = worker.lease("t.leaves_a_child", {"started": str(tmp_path / "a")})
+    left = int(appears(tmp_path / "a"))
+    assert worker.end(lease).reason is ReleaseReason.CRASHED
+    assert gone(left)
+
+
+def test_what_a_job_prints_and_logs_goes_to_standard_error_with_the_job(capfd):
+    with running(slots=1) as worker:
+        worker.end(worker.lease("t.pid_and_log", job_id="j-77"))
+        text = ""
+
+        def told():
+            nonlocal text
+            text += capfd.readouterr().err
+            return "printed by a job" in text and "hello from a job" in text
+
+        eventually(told, "text")
+        assert "WARNING jobs_app: hello from a job [job j-77 attempt 1 tenant acme]" in text
+
+
+def test_a_child_that_cannot_start_is_tried_again_and_nothing_is_offered_meanwhile(tmp_path, monkeypatch):
+    flag = tmp_path / "flag"
+    monkeypatch.setenv("FLAKY", str(flag))
+    with running("flaky_app:app", slots=1) as worker:
+        offer = worker.slot()
+        flag.touch()
+        lease = worker.lease("f.die", offer=offer)
+        release = worker.end(lease)
+        assert (release.reason, release.freed) == (ReleaseReason.CRASHED, None)
+        eventually(lambda: not worker.children(), "a failed start")
+        worker.pump()
+        seen = len(worker.reports)
+        flag.unlink()
+        assert isinstance(worker.end(worker.lease("f.pid")), Done)
+        assert len(worker.reports) > seen
 
 
 def test_a_crash_harms_no_neighbour(worker: Worker, tmp_path):

@@ -99,6 +99,12 @@ def parent_of(started: str) -> None:
 
 
 @app.job()
+def leaves_a_child(started: str) -> None:
+    mark(started, str(subprocess.Popen(["sleep", "1000"]).pid))
+    os._exit(0)
+
+
+@app.job()
 def checkpoints(ctx: Context, started: str, go_on: str) -> int:
     before = ctx.checkpoint or 0
     mark(started)
