@@ -361,6 +361,7 @@ class Engine:
         """Believe nothing in memory: make the producer anew, then restore every shard to the end of its log."""
         self._world.signals.failed(why)
         self._fleet.offers.give_back()
+        self._fleet.matcher.forget()
         self._reading.clear()
         for seat in self._seats.values():
             if not keep_renewals:

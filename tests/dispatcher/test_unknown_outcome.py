@@ -20,6 +20,7 @@ def test_all_shards_are_restored_and_adopted(world, d1, fault):
     d1.log.fail("commit", fault)
     world.turn()
     assert set(d1.stages().values()) == {Stage.RESTORING}
+    world.turn()
     assert "reopen" in d1.log.calls
     assert d1.signals.failures["unknown"] == 1
     world.until(d1.is_active)
