@@ -14,6 +14,8 @@ The owner that finds the same coordinates there after three tries quarantines it
 
 from typing import Final
 
+import msgspec
+
 from scheduler.core.inputs import TOPIC_OF, Meta
 from scheduler.dispatcher.ports import Record
 
@@ -95,3 +97,8 @@ def _coordinates(record: Record) -> str:
 def _is_unread(meta: Meta) -> bool:
     topic, _, offset = meta.careful.partition("@")
     return bool(offset) and int(offset) >= meta.positions.get(topic, 0)
+
+
+def handed_over(meta: Meta) -> Meta:
+    """Return the meta of an owner that lives on: nothing is suspected."""
+    return msgspec.structs.replace(meta, unclean=0, careful="", careful_crashes=0)

@@ -23,6 +23,7 @@ from scheduler.core.shard import Shard
 from scheduler.core.wakeups import adopt_leases, wake_due
 from scheduler.dispatcher import commit
 from scheduler.dispatcher.adopting import Adopting
+from scheduler.dispatcher.care import handed_over
 from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.engine_clock import EngineClock
 from scheduler.dispatcher.housekeeping import Housekeeping
@@ -50,6 +51,8 @@ from scheduler.dispatcher.view import StoreView
 from scheduler.dispatcher.writing import Written
 
 _log = logging.getLogger(__name__)
+
+_FENCE_AGAIN_MS = 10_000  # the transaction timeout: by then the coordinator has ended it anyway
 
 
 class World(msgspec.Struct, frozen=True):
@@ -80,6 +83,7 @@ class Engine:
         self._turns = 0
         self._reopening = False
         self._last_echoes: dict[int, int] = {}  # of shards held before
+        self._fence_again_ms: dict[str, int] = {}  # when a last owner may be fenced again
         self._suspicion = Suspicion()
         self._intake = Intake(ground.prefix, ground.shards, config.settings, world.confluent)
         self._adopting = Adopting(self._log, self._clock)
@@ -285,30 +289,44 @@ class Engine:
         if not self._restorer.running():
             return False
         mono_ms = self._clock.mono_ms()
-        for done in self._restorer.slice(self._config.restore_slice_ms, self._wall_ms()):
-            self._restored(self._seats[done.number], done)
+        finished = self._restorer.slice(self._config.restore_slice_ms, self._wall_ms())
+        members = self._members() if finished else frozenset()
+        for done in finished:
+            # An owner that is still a member gave the shard away; it did not die of it.
+            meta = handed_over(done.meta) if done.meta.member in members else done.meta
+            self._restored(self._seats[done.number], done, meta)
         self._world.failpoint("in_takeover")
         for number, held_by in self._restorer.held_back(mono_ms, self._config.held_back_ms):
-            self._fence_holder(number, held_by)
+            self._fence_holder(number, held_by, mono_ms)
         return True
 
-    def _restored(self, seat: Seat, done: Done) -> None:
+    def _restored(self, seat: Seat, done: Done, meta: Meta) -> None:
         seat.store = done.store
-        shard = Shard(seat.number, StoreView(done.store), self._fleet, seat.leases, epoch=done.meta.epoch)
+        shard = Shard(seat.number, StoreView(done.store), self._fleet, seat.leases, epoch=meta.epoch)
         seat.orphans = done.orphans
         mono_ms = self._clock.mono_ms()
         seat.leases.keep_only({(state.job_id, state.epoch) for state in shard.live()})
-        seat.restored(shard, done.meta, mono_ms)
+        seat.restored(shard, meta, mono_ms)
         adopt_leases(shard, mono_ms)
         self._quarantine_orphans(seat)
+
+    def _members(self) -> frozenset[str]:
+        try:
+            return self._log.members()
+        except LogError as error:
+            _log.warning("the group can't be asked, so the last owners count as dead: %s", error)
+            return frozenset()
 
     def _quarantine_orphans(self, seat: Seat) -> None:
         for key in seat.orphans:
             quarantine_orphan(seat.shard, key[1:].decode(errors="replace"))
 
-    def _fence_holder(self, number: int, meta: Meta | None) -> None:
+    def _fence_holder(self, number: int, meta: Meta | None, mono_ms: int) -> None:
         if meta is None or not meta.owner or meta.owner == self._log.owner:
             return
+        if mono_ms < self._fence_again_ms.get(meta.owner, mono_ms):
+            return  # it takes half a second, serves all shards of that owner, and may not be whose transaction it is
+        self._fence_again_ms[meta.owner] = mono_ms + _FENCE_AGAIN_MS
         if self._log.fence_owner(meta.owner, meta.member):
             _log.warning("shard %d: ended the open transaction of %s, which has left", number, meta.owner)
 

@@ -158,6 +158,9 @@ class Log(Protocol):
     def reopen(self) -> None:
         """Make the transactional producer anew with the same id; open transactions of it are resolved."""
 
+    def members(self) -> frozenset[str]:
+        """Return the ids of the members that the group has now."""
+
     def fence_owner(self, owner: str, member: str) -> bool:
         """End the open transaction of another owner if its member has left the group; say whether it did."""
 

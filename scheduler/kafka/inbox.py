@@ -2,6 +2,10 @@
 
 The parent of a worker waits for children, signals and Kafka at once, so what the two clients return is queued
 here and a descriptor becomes readable.
+
+Only one thread at a time may use the consumer: a second call while one waits in `poll` did not return
+(confluent-kafka 2.16). So the reading thread has it for itself from `join` on until it has ended. The producer's
+`produce` and `poll` do not mind each other.
 """
 
 import os
@@ -67,7 +71,8 @@ class KafkaLink:
         shards = self._partitions(self._names.full("reports"))
         inbox = murmur2(boot_id) % self._partitions(leases)
         # A number, never OFFSET_END: that is resolved later, and what arrives until then is lost.
-        self._consumer.assign([self._end_of(leases, inbox)])
+        self._inbox = (leases, inbox)
+        self._consumer.assign([self._end_of(*self._inbox)])
         self._serve("jobs-inbox", self._read)
         self._serve("jobs-reports", self._deliver)
         return Joined(inbox, shards)
@@ -174,8 +179,7 @@ class KafkaLink:
         if error.code() in POSITION_LOST:
             # Suspended for longer than the topic keeps: what is skipped is too old to start anything.
             LOG.warning("the inbox position is lost, going on at the end: %s", describe(error))
-            (at,) = self._consumer.assignment()
-            self._consumer.assign([self._end_of(at.topic, at.partition)])
+            self._consumer.assign([self._end_of(*self._inbox)])
             return None
         if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # no group is used; the client asks all the same
             LOG.warning("inbox: %s", describe(error))

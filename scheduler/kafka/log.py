@@ -242,11 +242,15 @@ class KafkaLog:
         ]
         self._deletions = list(self._admin.client.delete_records(at).values())
 
+    def members(self) -> frozenset[str]:
+        """Return the ids of the members that the group has now."""
+        return self._admin.members(self._settings.group_id)
+
     def fence_owner(self, owner: str, member: str) -> bool:
         """End the open transaction of another owner if its member has left the group; say whether it did."""
         if not owner or not member or owner == self.owner:
             return False
-        if member in self._admin.members(self._settings.group_id):
+        if member in self.members():
             return False
         resolve_transactions_of(owner, self._settings.properties)
         return True

@@ -125,6 +125,10 @@ class MemoryLog:
     def reopen(self) -> None:
         """Nothing to reopen."""
 
+    def members(self) -> frozenset[str]:
+        """Return the one member."""
+        return frozenset({self.member})
+
     def fence_owner(self, owner: str, member: str) -> bool:
         """Nobody else is here."""
         return False

@@ -118,25 +118,26 @@ def check_history(broker: FaultBroker) -> None:
     reach = _reachable()
     for shard in range(broker.partitions):
         last: dict[str, JobState] = {}
-        highest = 0
+        forgotten: dict[str, int] = {}
         for _, stored in broker.read("changelog", shard, 0):
             key = stored.key or b""
             if not key.startswith(keyspace.STATE):
                 continue
             job_id = key[1:].decode()
             if stored.value is None:
-                assert last.pop(job_id).phase in ENDED, f"{job_id} was dropped alive"
+                dropped = last.pop(job_id)
+                assert dropped.phase in ENDED, f"{job_id} was dropped alive"
+                forgotten[job_id] = max(dropped.epoch, forgotten.get(job_id, 0))
                 continue
             state = decode_state(stored.value)
             before = last.get(job_id)
             if before is None:
-                assert state.epoch == 0 or state.epoch > highest, "a forgotten id starts higher"
+                assert state.epoch == 0 or state.epoch > forgotten.get(job_id, 0), "a forgotten id starts higher"
             else:
                 assert state.phase in reach[before.phase], f"{job_id}: {before.phase} -> {state.phase}"
                 assert state.epoch >= before.epoch
                 if state.epoch == before.epoch and before.grant and state.grant:
                     assert state.grant.token == before.grant.token
-            highest = max(highest, state.epoch)
             last[job_id] = state
 
 

@@ -14,13 +14,25 @@ class FaultBroker(MemoryBroker):
     def __init__(self, partitions: int) -> None:
         super().__init__(partitions)
         self._pending: dict[Place, dict[int, str]] = {}  # offsets of open transactions, by owner
+        self._since_ms: dict[str, int] = {}  # when each open transaction began
+        self.timed_out: set[str] = set()  # owners whose transaction the coordinator has ended
         self._skipped: dict[Place, set[int]] = {}  # markers and aborted records
 
     def add_pending(self, owner: str, topic: str, partition: int, offset: int) -> None:
         self._pending.setdefault((topic, partition), {})[offset] = owner
 
+    def begin_transaction(self, owner: str, at_ms: int) -> None:
+        self._since_ms[owner] = at_ms
+
+    def end_old_transactions(self, now_ms: int, after_ms: int = 10_000) -> None:
+        """Abort what has been open for too long, as the coordinator does."""
+        for owner in [owner for owner, since_ms in self._since_ms.items() if now_ms - since_ms >= after_ms]:
+            self.end_transaction(owner, commit=False, at_ms=now_ms)
+            self.timed_out.add(owner)
+
     def end_transaction(self, owner: str, *, commit: bool, at_ms: int) -> None:
         """Commit or abort whatever `owner` has open."""
+        self._since_ms.pop(owner, None)
         for place, offsets in self._pending.items():
             mine = [offset for offset, whose in offsets.items() if whose == owner]
             for offset in mine:

@@ -27,6 +27,7 @@ class Group:
     def __init__(self) -> None:
         self.owners: dict[int, str] = {}
         self.evicted: set[str] = set()
+        self.joined: set[str] = set()
 
     def assign(self, owner: str, shards: Iterable[int]) -> None:
         self.owners.update(dict.fromkeys(shards, owner))
@@ -44,6 +45,7 @@ class FaultLog(MemoryLog):
         self.group = group
         self.owner = owner
         self.member = f"member-{owner}"
+        group.joined.add(owner)
         self.calls: deque[str] = deque(maxlen=1_000)
         self.fences: list[dict[tuple[int, Input], int]] = []
         self.deleted: list[dict[tuple[int, Input], int]] = []
@@ -80,6 +82,9 @@ class FaultLog(MemoryLog):
         if self.lost_positions:
             raise self.lost_positions.pop(0)
         assigned = self.group.shards_of(self.owner)
+        if self.owner in self.group.evicted:  # thrown out meanwhile: it joins again, and begins anew with all it gets
+            self.group.evicted.discard(self.owner)
+            self._again = set(assigned)
         again, self._again = self._again & self.owned & assigned, set()
         lost = sorted((self.owned - assigned) | again)
         gained = sorted((assigned - self.owned) | again)
@@ -140,6 +145,7 @@ class FaultLog(MemoryLog):
     def begin(self) -> None:
         assert not self.in_transaction, "the last transaction is still open"
         self._transaction = []
+        self._broker.begin_transaction(self.owner, self._wall_ms())
         self._pass("begin")
 
     def produce(self, records: Iterable[Outgoing]) -> None:
@@ -173,28 +179,43 @@ class FaultLog(MemoryLog):
         self._pass("fence")
         if self.owner in self.group.evicted:
             raise MustAbort("unknown member")
+        self._raise_if_fenced()
 
     def commit(self) -> None:
         assert self.calls[-1] == "fence"
         self._pass("commit")
+        self._raise_if_fenced()
         self._end(commit=True)
 
     def abort(self) -> None:
         self._pass("abort")
         self._end(commit=False)
 
+    def _raise_if_fenced(self) -> None:
+        if self.owner in self._broker.timed_out:
+            raise Fenced("the coordinator has ended the transaction")
+
     def _end(self, *, commit: bool) -> None:
         self._broker.end_transaction(self.owner, commit=commit, at_ms=self._wall_ms())
 
     def reopen(self) -> None:
         self._end(commit=False)
+        self._broker.timed_out.discard(self.owner)
         self._pass("reopen")
+
+    def members(self) -> frozenset[str]:
+        return frozenset(f"member-{owner}" for owner in self.group.joined - self.group.evicted)
+
+    def close(self) -> None:
+        self.group.joined.discard(self.owner)
+        super().close()
 
     def fence_owner(self, owner: str, member: str) -> bool:
         self._pass("fence_owner")
         if owner not in self.group.evicted:
             return False
         self._broker.end_transaction(owner, commit=False, at_ms=self._wall_ms())
+        self._broker.timed_out.add(owner)  # should it wake up, its producer is of no use
         return True
 
     # -- outside of it ------------------------------------------------------------------------------------

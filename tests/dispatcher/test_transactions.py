@@ -110,11 +110,12 @@ def test_notices_of_a_turn_that_fails_are_never_sent(world, d1, worker):
     worker.done(lease)
     world.turn(2)
     worker.hear()
-    world.group.evicted.add("d1")  # suspended, and thrown out meanwhile
+    # Suspended in mid-turn, and thrown out meanwhile.
+    d1.log.fail("flush", lambda log: log.group.evicted.add("d1"))
     worker.beat(lease)
     worker.offer(3)
     world.submit("b")
-    world.turn(5)
+    world.turn(1)
     assert worker.hear() == []
     assert "b" not in world.states()
 

@@ -10,7 +10,17 @@ from scheduler.core.job import ErrorInfo
 from scheduler.core.reports import Emit, Verdict
 from scheduler.worker.actions import Failed, Left, Snoozed, Succeeded
 from scheduler.worker.deadlines import DeadlineTable
-from scheduler.worker.wire import Broken, Finished, FrameError, Progress, Ready, Save, TypeInfo, UpReader, frame
+from scheduler.worker.wire import (
+    Broken,
+    Finished,
+    FrameError,
+    Progress,
+    Ready,
+    Save,
+    TypeInfo,
+    UpReader,
+    frame,
+)
 
 
 @pytest.fixture
