@@ -25,6 +25,7 @@ SHARDS: Final = 8
 WORKERS: Final = 4
 SLOTS: Final = 4
 SUBMIT_S: Final = 20.0
+_READY_S: Final = 60.0
 _PATIENCE_S: Final = 90.0
 _KILL_WORKER_AT: Final = 0.35
 _KILL_DISPATCHER_AT: Final = 0.6
@@ -89,6 +90,7 @@ class Demo:
             )
             for n in range(1, WORKERS + 1)
         ]
+        self._wait_until_ready([*dispatchers, *workers])
         judge = Judge(self._properties, site.prefix)
         submitting = threading.Thread(target=self._submit, name="submit", daemon=True)
         submitting.start()
@@ -99,6 +101,22 @@ class Demo:
             raise self._failure
         missing = judge.missing_children("demo.place_order", self._expected)
         return judge.verdict(self._expected, missing, self._runs)
+
+    def _wait_until_ready(self, processes: list[Process]) -> None:
+        _say(f"starting {len(processes)} processes")
+        deadline = time.monotonic() + _READY_S
+        while not all(process.ready() for process in processes):
+            self._check_alive(processes)
+            if time.monotonic() > deadline:
+                raise click.ClickException(f"not ready within {_READY_S:.0f} s: see {self._site.folder}")
+            time.sleep(0.05)
+
+    def _check_alive(self, processes: list[Process]) -> None:
+        """Raise if a process died that nobody killed."""
+        for process in processes:
+            if not process.alive() and process.name not in self._killed:
+                said = process.log.read_text()[-2_000:]
+                raise click.ClickException(f"{process.name} died; it said:\n{said}")
 
     def _submit(self) -> None:
         try:
@@ -123,6 +141,7 @@ class Demo:
         while time.monotonic() < deadline and self._failure is None:
             judge.follow(0.2)
             self._kill_when_due(dispatchers, workers)
+            self._check_alive([*dispatchers, *workers])
             show(self._progress(judge))
             if submitting.is_alive() or self._left(judge):
                 quiet_since = None

@@ -51,6 +51,10 @@ class Process:
         """Return the resident memory, in MB."""
         return self._sight.memory_info().rss / 1e6
 
+    def ready(self) -> bool:
+        """Say whether it has said that it is ready."""
+        return " ready: " in self.log.read_text()
+
     def alive(self) -> bool:
         """Say whether it runs."""
         return self._child.poll() is None

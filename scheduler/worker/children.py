@@ -22,6 +22,9 @@ GROUP_POLL_MS: Final = 5
 EXIT_POLL_MS: Final = 50
 
 
+TAKEN_AT_ONCE: Final = 1_000
+
+
 class Stage(Enum):
     """What a child is good for."""
 
@@ -82,9 +85,13 @@ class Child:
             self.kill()
 
     def take(self) -> list[Up]:
-        """Return everything it said since the last call; one that stopped speaking is killed."""
+        """Return what it said since the last call; one that stopped speaking is killed.
+
+        Of one that never stops speaking only a part is taken at a time, for the others' sake; of one that has
+        ended everything is: a completion that it still told counts.
+        """
         said: list[Up] = []
-        while self._channel is not None:
+        while self._channel is not None and (self._exit_seen or len(said) < TAKEN_AT_ONCE):
             try:
                 more = self._channel.pump()
             except ChannelBrokenError:

@@ -10,7 +10,7 @@ import msgspec
 from scheduler.worker import processes
 from scheduler.worker.actions import GuardRun, StartRun, StopReason
 from scheduler.worker.children import Child, Stage
-from scheduler.worker.deadlines import DeadlineTable
+from scheduler.worker.deadlines import ROWS, DeadlineTable
 from scheduler.worker.offers import NEVER
 from scheduler.worker.wire import (
     Begin,
@@ -79,7 +79,7 @@ class Crew:
         self._waiting: deque[int] = deque()  # for any child
         self._woken: set[Child] = set()
         self._events: list[CrewEvent] = []
-        self._rows = list(range(1, 4 * config.slots + 64))
+        self._rows = list(range(1, min(4 * config.slots + 64, ROWS)))
         self._restart_ms = 0
         self._pause_ms = RESTART_MIN_MS
         self._memory_ms = 0

@@ -26,6 +26,7 @@ class Group:
 
     def __init__(self) -> None:
         self.owners: dict[int, str] = {}
+        self.joined: set[str] = set()
         self.evicted: set[str] = set()
         self.joined: set[str] = set()
 
@@ -43,6 +44,7 @@ class FaultLog(MemoryLog):
         super().__init__(broker, wall_ms)
         self._broker: FaultBroker = broker
         self.group = group
+        group.joined.add(owner)
         self.owner = owner
         self.member = f"member-{owner}"
         group.joined.add(owner)
@@ -209,6 +211,9 @@ class FaultLog(MemoryLog):
     def close(self) -> None:
         self.group.joined.discard(self.owner)
         super().close()
+
+    def members(self) -> frozenset[str]:
+        return frozenset(f"member-{owner}" for owner in self.group.joined - self.group.evicted)
 
     def fence_owner(self, owner: str, member: str) -> bool:
         self._pass("fence_owner")
