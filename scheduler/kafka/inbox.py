@@ -123,25 +123,33 @@ class KafkaLink:
                 if found.error is None and found.partitions:
                     return len(found.partitions)
                 if found.error is not None and found.error.code() in _MISSING:
-                    raise JoinError(f"topic {topic} does not exist: run 'scheduler topics apply --execute' first")
+                    raise JoinError(
+                        f"topic {topic} does not exist: run 'scheduler topics apply --execute' first"
+                    )
                 why = str(found.error)
             except KafkaException as raised:
                 why = str(raised.args[0])
             if self._over_by(deadline_s):
-                raise JoinError(f"no answer about topic {topic} within {JOIN_S:.0f} s: {why}{self._troubles.why()}")
+                raise JoinError(
+                    f"no answer about topic {topic} within {JOIN_S:.0f} s: {why}{self._troubles.why()}"
+                )
             time.sleep(AGAIN_S)
 
     def _end_of(self, topic: str, partition: int) -> TopicPartition:
         deadline_s = time.monotonic() + JOIN_S
         while True:
             try:
-                _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=WATERMARK_S)
+                _, end = self._consumer.get_watermark_offsets(
+                    TopicPartition(topic, partition), timeout=WATERMARK_S
+                )
                 return TopicPartition(topic, partition, end)
             except KafkaException as raised:
                 # A topic created a moment ago may have no leader yet.
                 if self._over_by(deadline_s):
                     why = str(raised.args[0])
-                    raise JoinError(f"{topic}/{partition} can't be read: {why}{self._troubles.why()}") from raised
+                    raise JoinError(
+                        f"{topic}/{partition} can't be read: {why}{self._troubles.why()}"
+                    ) from raised
             time.sleep(AGAIN_S)
 
     def _over_by(self, deadline_s: float) -> bool:
@@ -167,7 +175,9 @@ class KafkaLink:
         try:
             notice = decode_notice(message.value())
         except Refused as refused:
-            LOG.warning("%s/%s@%s is no notice: %s", message.topic(), message.partition(), message.offset(), refused)
+            LOG.warning(
+                "%s/%s@%s is no notice: %s", message.topic(), message.partition(), message.offset(), refused
+            )
             return None
         return Received(notice)
 
@@ -181,7 +191,8 @@ class KafkaLink:
             LOG.warning("the inbox position is lost, going on at the end: %s", describe(error))
             self._consumer.assign([self._end_of(*self._inbox)])
             return None
-        if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # no group is used; the client asks all the same
+        # No group is used; the client asks about it all the same.
+        if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
             LOG.warning("inbox: %s", describe(error))
         return None
 
