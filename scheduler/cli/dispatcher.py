@@ -55,6 +55,9 @@ def dispatcher(
     """
     from scheduler.cli.signals import signals_call
 
+    from scheduler.observe.logs import configure_logs
+
+    configure_logs()
     stopping = threading.Event()
     name = name or socket.gethostname()
     with signals_call(stopping.set):

@@ -22,20 +22,30 @@ NAME_MAX_CHARS = 128
 
 @click.command()
 @click.argument("target", metavar="MODULE:APP")
-@click.option("--slots", type=click.IntRange(1, SLOTS_MAX), default=8, show_default=True, help="Jobs at a time.")
+@click.option(
+    "--slots", type=click.IntRange(1, SLOTS_MAX), default=8, show_default=True, help="Jobs at a time."
+)
 @click.option("--reserve", metavar="interactive=N", help="Keep N of the slots for interactive jobs.")
 @click.option("--pool", default="default", show_default=True, help="The pool whose queues are served.")
 @click.option(
-    "--drain-timeout", metavar="DURATION", default="25s", show_default=True, help="How long SIGTERM lets jobs finish."
+    "--drain-timeout",
+    metavar="DURATION",
+    default="25s",
+    show_default=True,
+    help="How long SIGTERM lets jobs finish.",
 )
-@click.option("--max-jobs-per-child", type=click.IntRange(1), help="Replace a child process after so many jobs.")
+@click.option(
+    "--max-jobs-per-child", type=click.IntRange(1), help="Replace a child process after so many jobs."
+)
 @click.option(
     "--executor",
     type=click.Choice(["process", "asyncio", "thread"]),
     help="How jobs run. Default: asyncio if all jobs are async, else process.",
 )
 @click.option("--name", help="Name of this worker, for people. Default: the host name.")
-@click.option("--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics.")
+@click.option(
+    "--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics."
+)
 @click.pass_obj
 def worker(
     connection: Connection,
@@ -103,7 +113,9 @@ def _reserved(reserve: str | None, slots: int) -> int:
         return 0
     band, equals, number = reserve.partition("=")
     if band != RESERVABLE or not equals or not number.isdecimal() or int(number) > slots:
-        raise click.BadParameter(f"'{reserve}' is not interactive=N with N up to {slots}", param_hint="--reserve")
+        raise click.BadParameter(
+            f"'{reserve}' is not interactive=N with N up to {slots}", param_hint="--reserve"
+        )
     return int(number)
 
 

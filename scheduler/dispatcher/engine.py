@@ -166,9 +166,14 @@ class Engine:
         metadata = self._log.metadata()
         self._membership(polled)
         mono_ms = self._clock.mono_ms()
+        known = self._clock.known
         moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
         self._reading.begin(self._seats, polled)
         self._reading.take(self._seats, moment)
+        if self._clock.known is not known:
+            # The first own echo has just ended an adoption; timers must not go by a wall clock that may run ahead.
+            moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
+        self._reading.note_ends(self._seats, moment)
         self._decide(moment)
         self._commit(moment, metadata)
         self._adopting.send_echoes(self._seats, mono_ms)

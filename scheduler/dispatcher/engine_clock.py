@@ -23,6 +23,11 @@ class EngineClock:
         """Return monotonic milliseconds."""
         return self._clock.mono_ms()
 
+    @property
+    def known(self) -> bool:
+        """Whether the wall clock is bounded by broker time yet."""
+        return self._known
+
     def saw(self, at_ms: int, mono_ms: int, *, own_echo: bool = False) -> None:
         """Take the append time of a record read at `mono_ms`."""
         anchor = at_ms - mono_ms

@@ -107,7 +107,6 @@ class Reading:
         if later:
             self._put_back(seats, later)
         self._take_due_retries(seats, moment, limit)
-        self._note_ends(seats, moment)
 
     def committed(self) -> None:
         """Say that the turn has committed."""
@@ -302,8 +301,8 @@ class Reading:
             record = msgspec.structs.replace(record, key=None, value=None)
         quarantine(seat.shard, record, topic, Refusal.CRASHED_DISPATCHER, detail)
 
-    def _note_ends(self, seats: dict[int, Seat], moment: Moment) -> None:
-        # A partition that is read to its last record counts as read up to now.
+    def note_ends(self, seats: dict[int, Seat], moment: Moment) -> None:
+        """Note what is read to its last record: that counts as read up to now."""
         unread = {(record.shard, record.input) for record in self.pending}
         for seat in seats.values():
             if seat.reads:

@@ -4,6 +4,7 @@ The parent performs actions in the order given. Times are milliseconds of its mo
 """
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -58,6 +59,10 @@ class KillRun(msgspec.Struct, frozen=True):
     """Kill the process group that runs it and say `on_gone` when it is dead, never before."""
 
     run: int
+
+
+RUN_IS_OVER: Final = "the run is over"
+"""The error of a checkpoint that came too late, as opposed to one that was refused."""
 
 
 class ConfirmSave(msgspec.Struct, frozen=True):

@@ -19,7 +19,9 @@ class ChannelBrokenError(Exception):
 class Channel:
     """Frames to and from one child."""
 
-    def __init__(self, selector: selectors.BaseSelector, ours: socket.socket, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, selector: selectors.BaseSelector, ours: socket.socket, wake: Callable[[], None]
+    ) -> None:
         """Watch `ours`; `wake` is called when `pump` has something to do."""
         self._selector = selector
         self._socket = ours

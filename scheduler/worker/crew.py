@@ -247,7 +247,9 @@ class Crew:
             self._events.append(Gone(tuple(sorted(runs)), ended))
         served = child.begun > 0 or child.exit_by_ms is not None
         if not served and not self._closing:
-            LOG.warning("a child could not start (%s); next try in %d ms\n%s", ended, self._pause_ms, child.broken)
+            LOG.warning(
+                "a child could not start (%s); next try in %d ms\n%s", ended, self._pause_ms, child.broken
+            )
             self._restart_ms = now_ms + self._pause_ms
             self._pause_ms = min(2 * self._pause_ms, RESTART_MAX_MS)
         elif runs:
@@ -292,7 +294,9 @@ class Crew:
         return self._shared() and (run.lease.suspect or self._type(run).memory_bytes > 0)
 
     def _type(self, run: StartRun) -> TypeInfo:
-        return self.first.types.get(run.spec.type, TypeInfo()) if isinstance(self.first, Ready) else TypeInfo()
+        return (
+            self.first.types.get(run.spec.type, TypeInfo()) if isinstance(self.first, Ready) else TypeInfo()
+        )
 
     # -- runs ---------------------------------------------------------------------------------------------
 

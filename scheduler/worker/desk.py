@@ -57,7 +57,9 @@ class Desk:
         """See to it that `periodic` runs at `at_ms` at the latest."""
         self.wake_ms = min(self.wake_ms, at_ms)
 
-    def send(self, partition: int, report: Report, now_ms: int, runs: tuple[int, ...] = (), number: int = 0) -> None:
+    def send(
+        self, partition: int, report: Report, now_ms: int, runs: tuple[int, ...] = (), number: int = 0
+    ) -> None:
         """Send a report about these runs."""
         self.actions.append(self._outbox.send(partition, report, now_ms, runs, number))
 
@@ -137,7 +139,9 @@ class Desk:
             self._offer(placed, now_ms)
 
     def _offer(self, placed: Placed, now_ms: int) -> None:
-        offer = Offer(self._config.sender, placed.sequence, placed.slots, placed.lowest_band, placed.takes_suspect)
+        offer = Offer(
+            self._config.sender, placed.sequence, placed.slots, placed.lowest_band, placed.takes_suspect
+        )
         self.send(placed.partition, offer, now_ms)
 
     def _next_offers_ms(self, now_ms: int) -> int:

@@ -4,7 +4,7 @@ import threading
 from typing import Final
 
 from scheduler.core import bounds
-from scheduler.worker.actions import StopReason
+from scheduler.worker.actions import RUN_IS_OVER, StopReason
 from scheduler.worker.clock import mono_ms
 from scheduler.worker.context import RunInfo, Stopped
 from scheduler.worker.upstream import Upstream
@@ -135,6 +135,3 @@ class LiveRun:
         if self._stop is not None:
             ends_ms = min(ends_ms, max(self._stop.until_ms, self._shield_ms))
         return ends_ms
-
-
-RUN_IS_OVER: Final = "the run is over"

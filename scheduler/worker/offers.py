@@ -167,7 +167,8 @@ class OfferBook:
         if partitions:
             self._sequence += 1
         return [
-            Placed(partition, self._sequence, 0, LOWEST_BAND[OPEN], takes_suspect=False) for partition in partitions
+            Placed(partition, self._sequence, 0, LOWEST_BAND[OPEN], takes_suspect=False)
+            for partition in partitions
         ]
 
     def lost(self, sequence: int) -> None:
@@ -245,7 +246,8 @@ class OfferBook:
         records = min(ROUND_RECORDS, total, self._shards)
         of_reserved = min(idle[RESERVED], max(1, records * idle[RESERVED] // total)) if idle[RESERVED] else 0
         if idle[OPEN] and of_reserved == records:
-            of_reserved -= 1  # with a single shard the open kind goes first, the reserved one when it is answered
+            # With a single shard the open kind goes first, the reserved one when it is answered.
+            of_reserved -= 1
         of_open = min(idle[OPEN], records - of_reserved)
         shares = [(OPEN, n) for n in _even(idle[OPEN], of_open)]
         return shares + [(RESERVED, n) for n in _even(idle[RESERVED], of_reserved)]

@@ -36,7 +36,9 @@ class Outbox:
 
     def __len__(self) -> int:
         """Return how many reports must still be confirmed; offers and beats need not be."""
-        return len(self._later) + sum(1 for mail in self._open.values() if isinstance(mail.report, CARRIES_A_RUN))
+        return len(self._later) + sum(
+            1 for mail in self._open.values() if isinstance(mail.report, CARRIES_A_RUN)
+        )
 
     def send(
         self, partition: int, report: Report, now_ms: int, runs: tuple[int, ...] = (), number: int = 0

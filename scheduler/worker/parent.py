@@ -104,7 +104,12 @@ class Parent:
         table = DeadlineTable.new()
         with Signals(self._selector, self._on_signal), Guard(table, self._selector) as guard:
             crew = self._crew = Crew(
-                CrewConfig(self._config.target, self._config.slots, self._config.executor, self._config.jobs_per_child),
+                CrewConfig(
+                    self._config.target,
+                    self._config.slots,
+                    self._config.executor,
+                    self._config.jobs_per_child,
+                ),
                 self._selector,
                 table,
             )
@@ -131,7 +136,10 @@ class Parent:
                 self._turn(session, crew)
                 guard.check()
                 if self._clock.mono_ms() >= self._drain_ends_ms + CONFIRM_MS:
-                    LOG.error("%d reports are not confirmed by Kafka; their jobs may run again", session.unconfirmed())
+                    LOG.error(
+                        "%d reports are not confirmed by Kafka; their jobs may run again",
+                        session.unconfirmed(),
+                    )
                     return 1
             crew.close(self._clock.mono_ms())
             self._wait_for_no_child(crew, CLOSE_MS)
@@ -224,7 +232,9 @@ class Parent:
             raise WorkerError(happened.why)
         else:
             LOG.warning("a report was not delivered: %s", happened.why)
-            self._do(session.on_failed(happened.ticket, now_ms, retriable=happened.retriable, why=happened.why))
+            self._do(
+                session.on_failed(happened.ticket, now_ms, retriable=happened.retriable, why=happened.why)
+            )
 
     def _on_notice(self, session: Session, notice: Notice, now_ms: int) -> None:
         if isinstance(notice, Lease):
@@ -270,7 +280,8 @@ class Parent:
         if not self._told_to_stop:
             return
         told, config = min(self._told_to_stop, _AT_ONCE), self._config
-        kill_at_ms = {1: now_ms + config.drain_ms, _IMPATIENT: now_ms + config.grace_ms, _AT_ONCE: now_ms}[told]
+        patience_ms = {1: config.drain_ms, _IMPATIENT: config.grace_ms, _AT_ONCE: 0}
+        kill_at_ms = now_ms + patience_ms[told]
         stop_at_ms = max(now_ms, kill_at_ms - config.grace_ms)
         if kill_at_ms < self._drain_ends_ms:
             if self._drain_ends_ms == NEVER:

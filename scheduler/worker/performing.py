@@ -74,7 +74,9 @@ def _text(error: BaseException) -> str:
 
 
 def _class_name(kind: type[BaseException]) -> str:
-    return kind.__qualname__ if kind.__module__ in _PLAIN_MODULES else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__ if kind.__module__ in _PLAIN_MODULES else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _frames(error: BaseException) -> list[str]:

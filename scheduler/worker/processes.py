@@ -11,7 +11,15 @@ from typing import Final
 
 from scheduler.worker.guard import kill_group
 
-__all__ = ["exit_fd", "exit_text", "group_lives", "has_ended", "kill_group", "memory_bytes", "spawn_connected"]
+__all__ = [
+    "exit_fd",
+    "exit_text",
+    "group_lives",
+    "has_ended",
+    "kill_group",
+    "memory_bytes",
+    "spawn_connected",
+]
 
 STANDARD_ERROR: Final = 2
 

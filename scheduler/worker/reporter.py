@@ -58,7 +58,14 @@ class Reporter:
         )
 
     def released(
-        self, run: Run, reason: ReleaseReason, now_ms: int, freed: Freed | None, *, delay_ms: int = 0, detail: str = ""
+        self,
+        run: Run,
+        reason: ReleaseReason,
+        now_ms: int,
+        freed: Freed | None,
+        *,
+        delay_ms: int = 0,
+        detail: str = "",
     ) -> Release:
         """Hand the lease of a run back."""
         lease = run.lease

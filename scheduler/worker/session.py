@@ -18,6 +18,7 @@ from scheduler.core.notices import Lease, Revoke
 from scheduler.core.reports import Beat, Checkpoint, Freed, ReleaseReason
 from scheduler.core.spec import JobSpec
 from scheduler.worker.actions import (
+    RUN_IS_OVER,
     Action,
     ConfirmSave,
     GuardRun,
@@ -68,7 +69,7 @@ class Session:
         run = self._runs.of_job(lease.job_id)
         if run is not None and run.lease.epoch == lease.epoch:
             self._beat_now(run, now_ms)  # its shard was adopted and it is asked for: answer with a beat
-        elif self._ended.has(lease.job_id, lease.epoch, now_ms) or (run and run.lease.epoch > lease.epoch):
+        elif self._is_past(lease.job_id, lease.epoch, run, now_ms):
             self.counts["stale_leases"] += 1
         elif run is not None:
             # It was granted anew, so the old epoch has expired. Two runs of a job may never overlap.
@@ -89,7 +90,7 @@ class Session:
                 self._stop(run, revoke.reason, now_ms)
             else:
                 self.counts["forged_revokes"] += 1
-        elif not (self._ended.has(revoke.job_id, revoke.epoch, now_ms) or (run and run.lease.epoch > revoke.epoch)):
+        elif not self._is_past(revoke.job_id, revoke.epoch, run, now_ms):
             self._ended.add(revoke.job_id, revoke.epoch, now_ms)
             self._forget_superseding(revoke.job_id, revoke.epoch)
             release = self._reporter.refused(revoke.job_id, revoke.epoch, revoke.token, ReleaseReason.STOPPED)
@@ -100,11 +101,9 @@ class Session:
         """Count what Kafka has: a beat renews its leases, a checkpoint is durable."""
         self._enforce(now_ms)
         mail = self._desk.settle(ticket)
-        if mail is None:
-            return self._finish(now_ms)
-        if isinstance(mail.report, Beat):
+        if mail is not None and isinstance(mail.report, Beat):
             self._renewed(mail, now_ms)
-        elif isinstance(mail.report, Checkpoint):
+        elif mail is not None and isinstance(mail.report, Checkpoint):
             self._desk.actions.append(ConfirmSave(mail.runs[0], mail.number))
         return self._finish(now_ms)
 
@@ -136,7 +135,6 @@ class Session:
 
     def on_finished(self, number: int, outcome: Outcome, now_ms: int) -> list[Action]:
         """Report a run whose handler ended by itself.
-
         Deadlines are not looked at first: what is finished needs no ending, and whether it still counts is
         for the dispatcher to say, by the epoch. A run that is being killed counts only if it succeeded.
         """
@@ -147,13 +145,13 @@ class Session:
             and (run.killed is None or isinstance(outcome, Succeeded))
         ):
             self._end(run, now_ms)
-            self._report(run, self._reporter.ended(run, fitted(outcome), now_ms, self._freed(run, now_ms)), now_ms)
+            freed = self._desk.freed(run.kind, run.lease.shard, now_ms)
+            self._report(run, self._reporter.ended(run, fitted(outcome), now_ms, freed), now_ms)
         self._enforce(now_ms)
         return self._finish(now_ms)
 
     def on_gone(self, numbers: tuple[int, ...], detail: str, now_ms: int) -> list[Action]:
         """Report the runs of a child that is dead, with its whole process group; `detail` says how it died.
-
         If it was killed for some of them, by this process or at a deadline by the guard, the others were
         only interrupted. If it died by itself all are taken for the cause, and tried alone from then on.
         """
@@ -175,7 +173,7 @@ class Session:
         self._enforce(now_ms)
         run = self._runs.get(number)
         if run is None or run.killed is not None:
-            self._desk.actions.append(ConfirmSave(number, save, "the run is over"))
+            self._desk.actions.append(ConfirmSave(number, save, RUN_IS_OVER))
         elif len(data) > bounds.CHECKPOINT_MAX_BYTES:
             why = f"checkpoint of {len(data)} bytes is above {bounds.CHECKPOINT_MAX_BYTES}"
             self._desk.actions.append(ConfirmSave(number, save, why))
@@ -211,7 +209,6 @@ class Session:
 
     def on_drain(self, stop_at_ms: int, kill_at_ms: int, now_ms: int, *, hurry: bool = False) -> list[Action]:
         """Take no more leases; ask runs to leave at `stop_at_ms` and kill them at `kill_at_ms`.
-
         May be called again with earlier times. `hurry` ignores shields.
         """
         self._enforce(now_ms)
@@ -256,7 +253,8 @@ class Session:
 
     def drained(self, now_ms: int) -> bool:
         """Say whether the process may go: nothing runs, and Kafka has every report."""
-        return self._draining and not self._runs and not self._desk.unconfirmed() and now_ms >= self._linger_until_ms
+        idle = not self._runs and not self._desk.unconfirmed()
+        return self._draining and idle and now_ms >= self._linger_until_ms
 
     # -- leases ------------------------------------------------------------------------------------------
 
@@ -294,8 +292,13 @@ class Session:
     ) -> None:
         self.counts[f"released_{reason}"] += 1
         self._ended.add(lease.job_id, lease.epoch, now_ms)
-        release = self._reporter.refused(lease.job_id, lease.epoch, lease.token, reason, detail=detail, freed=freed)
+        release = self._reporter.refused(
+            lease.job_id, lease.epoch, lease.token, reason, detail=detail, freed=freed
+        )
         self._desk.send(lease.shard, release, now_ms)
+
+    def _is_past(self, job_id: str, epoch: int, run: Run | None, now_ms: int) -> bool:
+        return self._ended.has(job_id, epoch, now_ms) or (run is not None and run.lease.epoch > epoch)
 
     def _supersede(self, run: Run, lease: Lease, spec: JobSpec | None) -> None:
         waiting = self._superseding.get(lease.job_id)
@@ -351,7 +354,7 @@ class Session:
         self._desk.book.give_back(run.kind)
 
     def _obituary(self, run: Run, detail: str, now_ms: int, *, died_by_itself: bool) -> End:
-        freed = self._freed(run, now_ms)
+        freed = self._desk.freed(run.kind, run.lease.shard, now_ms)
         if run.killed is not None:
             return self._reporter.killed(run, run.killed, now_ms, freed)
         if died_by_itself and run.began_ms >= 0:
@@ -361,9 +364,6 @@ class Session:
     def _report(self, run: Run, report: End, now_ms: int) -> None:
         self.counts[type(report).__name__.lower()] += 1
         self._desk.send(run.lease.shard, report, now_ms)
-
-    def _freed(self, run: Run, now_ms: int) -> Freed | None:
-        return self._desk.freed(run.kind, run.lease.shard, now_ms)
 
     # -- what time asks for ----------------------------------------------------------------------------------
 

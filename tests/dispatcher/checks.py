@@ -19,12 +19,11 @@ _FIRST = b""
 _LAST = b"\xff" * 8
 
 
-def replayed(broker: FaultBroker, shard: int, before: int | None = None) -> dict[bytes, bytes]:
+def replayed(broker: FaultBroker, shard: int, before: int = 1 << 60) -> dict[bytes, bytes]:
     """Return what the committed changelog of a shard comes to."""
     values: dict[bytes, bytes | None] = {}
-    for offset, stored in broker.read("changelog", shard, 0):
-        if before is None or offset < before:
-            values[stored.key or b""] = stored.value
+    for _, stored in broker.settled("changelog", shard, before):
+        values[stored.key or b""] = stored.value
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -119,7 +118,7 @@ def check_history(broker: FaultBroker) -> None:
     for shard in range(broker.partitions):
         last: dict[str, JobState] = {}
         forgotten: dict[str, int] = {}
-        for _, stored in broker.read("changelog", shard, 0):
+        for _, stored in broker.settled("changelog", shard, 1 << 60):
             key = stored.key or b""
             if not key.startswith(keyspace.STATE):
                 continue

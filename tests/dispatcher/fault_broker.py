@@ -56,6 +56,15 @@ class FaultBroker(MemoryBroker):
             if offset not in skipped:
                 yield offset, log[offset]
 
+    def settled(self, topic: str, partition: int, before: int) -> Iterator[tuple[int, Stored]]:
+        """Go through the committed records below `before`, also behind what somebody else has open."""
+        pending = self._pending.get((topic, partition), {})
+        skipped = self._skipped.get((topic, partition), ())
+        log = self.log(topic, partition)
+        for offset in range(min(before, len(log))):
+            if offset not in skipped and offset not in pending:
+                yield offset, log[offset]
+
     def committed(self, topic: str) -> list[Stored]:
         """Return the committed records of all partitions of a topic."""
         places = [place for place in self._logs if place[0] == topic]

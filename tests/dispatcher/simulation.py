@@ -22,7 +22,7 @@ from scheduler.core.timing import Timing
 from scheduler.storage.memory import MemoryStores
 from tests.dispatcher.fault_log import FaultLog, abort, fenced, unknown_aborted, unknown_committed
 from tests.dispatcher.worker import Worker
-from tests.dispatcher.world import World
+from tests.dispatcher.world import Dispatcher, World
 
 TIMING = Timing()
 LEASE_MS = 20_000
@@ -264,10 +264,19 @@ class Simulation:
             worker.step()
         for dispatcher in list(world.dispatchers.values()):
             if dispatcher.name in world.dispatchers:
-                dispatcher.engine.turn()
-                if self.chance(0.1):
-                    world.check(dispatcher)
+                self._take_turn(dispatcher)
         world.time.ms += ms
+
+    def _take_turn(self, dispatcher: Dispatcher) -> None:
+        try:
+            dispatcher.engine.turn()
+        except Dead as dead:
+            self.world.kill(dead.name)
+            self._new_dispatcher()
+            self._give_away(dead.name)
+            return
+        if self.chance(0.1):
+            self.world.check(dispatcher)
 
     def _nothing(self) -> None:
         pass
@@ -430,12 +439,7 @@ class Simulation:
     def run(self, steps: int) -> None:
         """Take `steps`, then let the faults stop and everything end."""
         for _ in range(steps):
-            try:
-                self.step()
-            except Dead as dead:
-                self.world.kill(dead.name)
-                self._new_dispatcher()
-                self._give_away(dead.name)
+            self.step()
             assert not self.problems, self.problems
         self.settle()
         self.verify()

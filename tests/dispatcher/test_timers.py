@@ -71,6 +71,21 @@ def test_a_wall_clock_that_steps_back_only_delays(world, d1, worker):
     assert len(worker.leases()) == 1
 
 
+def test_a_new_owner_whose_wall_clock_runs_ahead_wakes_nothing_early(world):
+    # The turn that reads its first own echo began with nothing but that clock.
+    due_ms = world.time.ms + 20_000
+    world.submit("a", run_at_ms=due_ms)
+    world.turn(2)
+    world.kill("d1")
+    d2 = world.join("d2")
+    d2.clock.ahead_ms = 3_600_000
+    world.until(d2.is_active)
+    world.wait(due_ms - world.time.ms - 1_100)
+    assert world.state().phase == "scheduled"
+    world.wait(2_000)
+    assert world.state().phase == "ready"
+
+
 def test_50_000_scheduled_jobs_take_bounded_memory_and_turns():
     world = World(shards=1)
     d1 = world.start()

@@ -64,7 +64,9 @@ class Play:
             self.now = max(self.now, self.session.next_ms())
             before = self.session.next_ms()
             self.do(self.session.tick(self.now))
-            assert self.session.next_ms() > before or self.session.next_ms() > self.now, "it asks for now for ever"
+            assert self.session.next_ms() > before or self.session.next_ms() > self.now, (
+                "it asks for now for ever"
+            )
         self.now = until
 
     def sleep_ms(self, duration_ms: int) -> None:
@@ -91,7 +93,9 @@ class Play:
         actions = self.do(self.session.on_lease(lease, spec, self.now))
         return next((a.run for a in actions if isinstance(a, StartRun)), 0)
 
-    def revoke(self, job: str = "j", epoch: int = 1, reason: str = "cancel", **fields: object) -> list[Action]:
+    def revoke(
+        self, job: str = "j", epoch: int = 1, reason: str = "cancel", **fields: object
+    ) -> list[Action]:
         known = {"boot_id": BOOT_ID, "token": b"%016d" % epoch, "shard": 5}
         notice = Revoke(**{**known, "job_id": job, "epoch": epoch, "reason": reason, **fields})
         return self.do(self.session.on_revoke(notice, self.now))
@@ -114,7 +118,11 @@ class Play:
         return [sent.partition for sent in self.sent if isinstance(sent.report, kind)]
 
     def ends(self, job: str = "j") -> list[Done | Fail | Release]:
-        return [r for r in (s.report for s in self.sent) if isinstance(r, Done | Fail | Release) and r.job_id == job]
+        return [
+            r
+            for r in (s.report for s in self.sent)
+            if isinstance(r, Done | Fail | Release) and r.job_id == job
+        ]
 
     def clear(self) -> None:
         self.actions.clear()

@@ -27,7 +27,11 @@ def test_a_text_is_cut_at_a_character_boundary(text, longest):
 @given(TEXT, TEXT, st.lists(TEXT, max_size=20))
 def test_an_error_fits_and_keeps_its_innermost_frames(kind, message, frames):
     error = fitted_error(ErrorInfo(kind, message, tuple(frames)))
-    size = len(error.error_class.encode()) + len(error.message.encode()) + sum(len(f.encode()) for f in error.frames)
+    size = (
+        len(error.error_class.encode())
+        + len(error.message.encode())
+        + sum(len(f.encode()) for f in error.frames)
+    )
     assert size <= bounds.ERROR_MAX_BYTES
     assert len(error.frames) == min(len(frames), bounds.ERROR_FRAMES_MAX)
     if frames and len(frames[-1].encode(errors="replace")) <= bounds.FRAME_MAX_BYTES:
@@ -45,7 +49,9 @@ def test_every_failure_can_be_encoded_and_read_back(kind, message, frames, delay
 
 def test_the_worst_error_of_all_fits():
     """A megabyte of text with characters to be cut, newlines, and a deep stack."""
-    error = fitted_error(ErrorInfo("m." * 1_000 + "E", "😀\n" * 200_000, tuple(f"f{n}.py:1:g" for n in range(1_000))))
+    error = fitted_error(
+        ErrorInfo("m." * 1_000 + "E", "😀\n" * 200_000, tuple(f"f{n}.py:1:g" for n in range(1_000)))
+    )
     assert error.frames[-1] == "f999.py:1:g"
     assert len(error.message) > 100
 

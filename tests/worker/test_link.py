@@ -73,7 +73,9 @@ def test_nothing_sent_after_joining_is_lost_and_nothing_sent_before_is_read(link
     for n in range(30):
         notify(producer, prefix, inbox, encode_notice(Drain(BOOT_ID, str(n))))
     read = happened(link, 30)
-    assert [event.notice.reason for event in read if isinstance(event, Received)] == [str(n) for n in range(30)]
+    assert [event.notice.reason for event in read if isinstance(event, Received)] == [
+        str(n) for n in range(30)
+    ]
 
 
 def test_what_is_no_notice_is_passed_over(link, producer, prefix):
@@ -89,7 +91,9 @@ def test_a_lost_position_goes_on_at_the_end(link, producer, prefix, caplog):
     def lose(message):
         """Read on beyond the end, in the thread that has the consumer."""
         del link._received
-        link._consumer.assign([TopicPartition(message.topic(), message.partition(), message.offset() + 1_000)])
+        link._consumer.assign(
+            [TopicPartition(message.topic(), message.partition(), message.offset() + 1_000)]
+        )
 
     link._received = lose
     notify(producer, prefix, joined.inbox, encode_notice(Drain(BOOT_ID, "before")))

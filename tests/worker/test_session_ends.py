@@ -159,7 +159,9 @@ def test_a_completion_that_kafka_refuses_for_good_fails_the_job_by_name():
     run = play.lease()
     play.acks = False
     play.finish(run, Succeeded(b"1"))
-    play.do(play.session.on_failed(play.tickets(Done)[0], play.now, retriable=False, why="MSG_SIZE_TOO_LARGE"))
+    play.do(
+        play.session.on_failed(play.tickets(Done)[0], play.now, retriable=False, why="MSG_SIZE_TOO_LARGE")
+    )
     (fail,) = play.reports(Fail)
     assert (fail.verdict, fail.epoch) == (Verdict.FAIL, 1)
     assert "MSG_SIZE_TOO_LARGE" in fail.error.message

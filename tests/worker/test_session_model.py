@@ -87,9 +87,13 @@ class Adversary(RuleBasedStateMachine):
     def check_start(self, start: StartRun) -> None:
         lease = start.lease
         assert lease.boot_id == BOOT_ID
-        assert lease.epoch > max((e for job, e in self.started if job == lease.job_id), default=0), "epochs rise"
+        assert lease.epoch > max((e for job, e in self.started if job == lease.job_id), default=0), (
+            "epochs rise"
+        )
         assert (lease.job_id, lease.epoch) not in self.ended, "an ended epoch is never started"
-        assert lease.job_id not in {run.lease.job_id for run in self.alive.values()}, "one run of a job at a time"
+        assert lease.job_id not in {run.lease.job_id for run in self.alive.values()}, (
+            "one run of a job at a time"
+        )
         sent, _ = self.offers[lease.offer]
         assert self.now < sent + 9_000
         assert start.deadline_ms <= sent + 9_000
@@ -115,7 +119,9 @@ class Adversary(RuleBasedStateMachine):
             else:
                 assert key not in self.ended, "one report ends a lease"
             self.ended[key] = self.now
-            assert key not in {(r.lease.job_id, r.lease.epoch) for r in self.alive.values()}, "its child may live"
+            assert key not in {(r.lease.job_id, r.lease.epoch) for r in self.alive.values()}, (
+                "its child may live"
+            )
             if report.freed is not None:
                 self.offers[report.freed.sequence] = (self.now, 1)
 

@@ -32,14 +32,24 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
 
 def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*arguments), cwd=HERE / "apps", env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False
+        command(*arguments),
+        cwd=HERE / "apps",
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
 @contextmanager
 def running(*arguments: str, **environment: str):
     process = subprocess.Popen(
-        command(*arguments), cwd=HERE / "apps", env={**ENVIRONMENT, **environment}, stdout=subprocess.PIPE, text=True
+        command(*arguments),
+        cwd=HERE / "apps",
+        env={**ENVIRONMENT, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         yield process
@@ -93,7 +103,18 @@ def test_it_runs_a_job_that_is_leased_through_kafka(kafka, fresh_prefix):
     reports = Consumer({"bootstrap.servers": kafka, "group.id": "x", "enable.auto.commit": False})
     reports.assign([TopicPartition(f"{fresh_prefix}reports", p, 0) for p in range(2)])
     producer = Producer({"bootstrap.servers": kafka})
-    arguments = ["-b", kafka, "worker", "jobs_app:app", "--slots", "1", "--name", "w1", "--prefix", fresh_prefix]
+    arguments = [
+        "-b",
+        kafka,
+        "worker",
+        "jobs_app:app",
+        "--slots",
+        "1",
+        "--name",
+        "w1",
+        "--prefix",
+        fresh_prefix,
+    ]
 
     def report(kind):
         message = reports.poll(0.1)

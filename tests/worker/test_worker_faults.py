@@ -74,7 +74,8 @@ def test_jobs_that_finish_in_the_drain_are_confirmed_before_the_worker_goes(tmp_
         worker.slot()
         worker.process.terminate()
         eventually(
-            lambda: worker.pump(0.01) or [r for r in worker.reports if getattr(r, "slots", 1) == 0], "withdrawal"
+            lambda: worker.pump(0.01) or [r for r in worker.reports if getattr(r, "slots", 1) == 0],
+            "withdrawal",
         )
         worker.acks = False
         for n in range(3):
@@ -96,7 +97,8 @@ def test_a_draining_worker_hands_new_leases_back(tmp_path):
         offer = worker.slot()
         worker.process.terminate()
         eventually(
-            lambda: worker.pump(0.01) or [r for r in worker.reports if getattr(r, "slots", 1) == 0], "withdrawal"
+            lambda: worker.pump(0.01) or [r for r in worker.reports if getattr(r, "slots", 1) == 0],
+            "withdrawal",
         )
         late = worker.lease("t.add", {"a": 1, "b": 1}, offer=offer)
         assert worker.end(late).reason is ReleaseReason.SHUTDOWN

@@ -83,7 +83,9 @@ def test_a_checkpoint_is_saved_before_the_handler_goes_on(worker: Worker, tmp_pa
     worker.slot()
     worker.acks = False
     lease = worker.lease("t.checkpoints", paths, checkpoint=b"41", offer=worker.slot())
-    saved = eventually(lambda: worker.pump(0.01) or [r for r in worker.reports if isinstance(r, Checkpoint)], "save")
+    saved = eventually(
+        lambda: worker.pump(0.01) or [r for r in worker.reports if isinstance(r, Checkpoint)], "save"
+    )
     assert saved[0].data == b"42"
     assert not (tmp_path / "b").exists(), "save returns only when Kafka has it"
     worker.ack_all()
@@ -167,7 +169,9 @@ def test_a_run_over_its_time_is_killed_with_all_it_started(worker: Worker, tmp_p
 
 
 def test_a_handler_that_checks_leaves_before_it_is_killed_for_its_timeout(worker: Worker, tmp_path):
-    before = {child.pid for child in eventually(lambda: len(worker.children()) == 2 and worker.children(), "two")}
+    before = {
+        child.pid for child in eventually(lambda: len(worker.children()) == 2 and worker.children(), "two")
+    }
     fail = worker.end(worker.lease("t.polite", {"started": str(tmp_path / "a")}, timeout_ms=3_000))
     assert fail.verdict is Verdict.TIMEOUT
     assert fail.run_ms < 3_000
@@ -196,7 +200,9 @@ def test_progress_goes_with_the_beats(tmp_path):
 
         def told():
             worker.pump(0.01)
-            held = [h for r in worker.reports if isinstance(r, Beat) for h in r.leases if h.token == lease.token]
+            held = [
+                h for r in worker.reports if isinstance(r, Beat) for h in r.leases if h.token == lease.token
+            ]
             return [h for h in held if h.fraction == 0.5]
 
         assert eventually(told, "progress")[0].note == "half way"

@@ -82,7 +82,10 @@ def test_a_job_with_a_memory_bound_gets_a_child_of_its_own(tmp_path):
     with running("jobs_app:app", executor="thread", slots=2) as worker:
         neighbour = worker.lease("t.until", {"started": str(tmp_path / "a"), "go_on": str(tmp_path / "c")})
         shared = int(appears(tmp_path / "a"))
-        assert worker.end(worker.lease("t.hog", {"started": str(tmp_path / "b")})).verdict is Verdict.OUT_OF_MEMORY
+        assert (
+            worker.end(worker.lease("t.hog", {"started": str(tmp_path / "b")})).verdict
+            is Verdict.OUT_OF_MEMORY
+        )
         assert not gone(shared)
         (tmp_path / "c").touch()
         assert isinstance(worker.end(neighbour), Done)

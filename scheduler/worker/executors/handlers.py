@@ -68,7 +68,9 @@ class Handlers:
             joblogs.leave(token)
 
 
-def _arguments(definition: JobDefinition, live: LiveRun, ctx: Context) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(
+    definition: JobDefinition, live: LiveRun, ctx: Context
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     spec = live.begin.spec
     call = definition.arguments.decode(spec.payload, spec.content_type)
     args = (ctx, *call.args) if definition.takes_context else call.args

@@ -54,7 +54,9 @@ class _Loop:
             if self._handlers.definition(live).kind is Kind.ASYNC:
                 outcome = await self._handlers.aperform(live, self._resources)
             else:
-                outcome = await self._loop.run_in_executor(self._threads, self._handlers.perform, live, self._resources)
+                outcome = await self._loop.run_in_executor(
+                    self._threads, self._handlers.perform, live, self._resources
+                )
             self._runs.finish(live, outcome)
         finally:
             del self._tasks[live]

@@ -14,7 +14,9 @@ from scheduler.worker.wire import Begin, Down, Exit, Extend, Finished, Saved, St
 class LiveRuns:
     """Runs by number. Messages come in on the reading thread; handlers end on theirs."""
 
-    def __init__(self, upstream: Upstream, begin: Callable[[LiveRun], None], close: Callable[[], None]) -> None:
+    def __init__(
+        self, upstream: Upstream, begin: Callable[[LiveRun], None], close: Callable[[], None]
+    ) -> None:
         """`begin` starts a run and returns at once; `close` is called when nothing more will come."""
         self._upstream = upstream
         self._begin = begin

@@ -1,0 +1,30 @@
+"""Logs of the long-running commands: lines for people on a terminal, one JSON object a line elsewhere."""
+
+import logging
+import sys
+
+import structlog
+
+
+def configure_logs(level: int = logging.INFO) -> None:
+    """Send all of the standard library's logging to standard error in the form that suits it."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[
+                structlog.stdlib.add_log_level,
+                structlog.stdlib.add_logger_name,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering()],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+
+
+def _rendering() -> list[structlog.typing.Processor]:
+    if sys.stderr.isatty():
+        return [structlog.dev.ConsoleRenderer()]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
