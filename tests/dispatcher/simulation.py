@@ -8,6 +8,7 @@ regain shards, and have wrong clocks. `Simulation.step` does one of these things
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -359,7 +360,8 @@ class Simulation:
 
     def _leave(self) -> None:
         name = self.random.choice(list(self.world.dispatchers))
-        self.world.dispatchers[name].engine.leave()
+        with suppress(Dead):
+            self.world.dispatchers[name].engine.leave()
         self.world.kill(name)
         self._new_dispatcher()
         self._give_away(name)
