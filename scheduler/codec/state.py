@@ -10,22 +10,19 @@ from scheduler.core.job import JobState
 _TIMELINE_MAX: Final = bounds.TIMELINE_FIRST + bounds.TIMELINE_LAST
 _STATE_MAX_BYTES: Final = 512 * bounds.KIB  # all its parts at their bounds take 170 KiB
 
-STATES: Final[Family[JobState]] = Family(
-    {
-        JobState: RecordCodec(
-            "StateV1",
-            JobState,
-            max_bytes=_STATE_MAX_BYTES,
-            limits={
-                "history.attempts": bounds.ATTEMPTS_KEPT,
-                "history.attempts[].error.frames": bounds.ERROR_FRAMES_MAX,
-                "history.timeline": _TIMELINE_MAX,
-                "end.error.frames": bounds.ERROR_FRAMES_MAX,
-                "labels": bounds.LABELS_MAX,
-            },
-        ),
-    }
+_CODEC: Final = RecordCodec(
+    "StateV1",
+    JobState,
+    max_bytes=_STATE_MAX_BYTES,
+    limits={
+        "history.attempts": bounds.ATTEMPTS_KEPT,
+        "history.attempts[].error.frames": bounds.ERROR_FRAMES_MAX,
+        "history.timeline": _TIMELINE_MAX,
+        "end.error.frames": bounds.ERROR_FRAMES_MAX,
+        "labels": bounds.LABELS_MAX,
+    },
 )
+STATES: Final[Family[JobState]] = Family({JobState: _CODEC})
 
 decode_state = STATES.decode
-encode_state = STATES.encode
+encode_state = _CODEC.encode

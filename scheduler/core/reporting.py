@@ -49,15 +49,15 @@ def on_done(shard: Shard, moment: Moment, done: Done, *, unpublished: str = "") 
     if state is None:
         return
     _settle(shard, moment, state, done.run_ms, learn=True)
-    refused = refused_topics(shard, state, done.emits)
-    if refused:
+    if done.emits and (refused := refused_topics(shard, state, done.emits)):
         unpublished = f"queue {state.queue!r} may not emit to {', '.join(refused)}"
     if unpublished:
         _refuse_emits(shard, moment, state, unpublished)
         return
     late = state.phase is not Phase.LEASED
     shard.changes.counts["attempts", state.queue, "late_ok" if late else "ok"] += 1
-    emit_all(shard, moment, state, done.emits)
+    if done.emits:
+        emit_all(shard, moment, state, done.emits)
     succeed(shard, moment, state, result=done.result, result_omitted=done.result_omitted)
 
 

@@ -49,9 +49,11 @@ class Shard:
         self.read_up_to_ms: dict[Input, int] = dict.fromkeys(SUBMITS, 0)
         self._view = view
         self._live: dict[str, JobState] = {}
+        self._ready: dict[str, JobState] = {}  # some of those in the store, so that granting need not decode them
         self._committed_epoch = epoch
         self._grants = False  # not while adopting
         self._lanes: set[bytes] = set()
+        self._added: list[bytes] = []  # index keys that this turn's batch puts
         self.timers = Head(keyspace.TIMER, keyspace.after(keyspace.TIMER), view.scan, on_disk=True)
         self.drops = Head(keyspace.DROP, keyspace.after(keyspace.DROP), view.scan, on_disk=True)
         self.load()
@@ -65,7 +67,7 @@ class Shard:
             return changes.states[job_id]
         if job_id in changes.read:
             return changes.read[job_id]
-        stored = self._live.get(job_id) or self._view.state(job_id)
+        stored = self._live.get(job_id) or self._ready.get(job_id) or self._view.state(job_id)
         changes.read[job_id] = stored
         return stored
 
@@ -96,10 +98,9 @@ class Shard:
 
     def put(self, new: JobState) -> None:
         """Let `new` be the state of its job."""
-        job_id = new.job_id
-        old = self.state(job_id)
-        self.changes.states[job_id] = new
-        if self._grants and new.phase is Phase.READY and (old is None or old.phase is not Phase.READY):
+        old = self.state(new.job_id)
+        self.changes.states[new.job_id] = new
+        if new.phase is Phase.READY and self._grants and (old is None or old.phase is not Phase.READY):
             self._line_up(new)
 
     def drop(self, job_id: str) -> None:
@@ -164,31 +165,29 @@ class Shard:
         """
         puts: list[tuple[bytes, bytes]] = []
         deletes: list[bytes] = []
+        added = self._added = []
         changes = self.changes
         for job_id, new in changes.states.items():
             if new is None:
                 deletes.append(keyspace.state_key(job_id))
             else:
                 puts.append((keyspace.state_key(job_id), encoded[job_id]))
-            index_delta(changes.read[job_id], new, puts, deletes)
+            index_delta(changes.read[job_id], new, added, deletes)
         for job_id, raw in changes.specs.items():
             if raw is None:
                 deletes.append(keyspace.spec_key(job_id))
             else:
                 puts.append((keyspace.spec_key(job_id), raw))
+        puts += [(key, b"") for key in added]
         return puts, deletes
 
-    def applied(self, puts: list[tuple[bytes, bytes]]) -> None:
+    def applied(self) -> None:
         """Say that the store has written `batch`; begin the next turn."""
-        for job_id, new in self.changes.states.items():
-            if new is not None and new.phase is Phase.LEASED:
-                self._live[job_id] = new
-            else:
-                self._live.pop(job_id, None)
-        for key, _ in puts:
-            if key.startswith(keyspace.TIMER):
+        self._remember()
+        for key in self._added:
+            if key[0] == _TIMER:
                 self.timers.push(key)
-            elif key.startswith(keyspace.DROP):
+            elif key[0] == _DROP:
                 self.drops.push(key)
         self.timers.applied()
         self.drops.applied()
@@ -196,6 +195,21 @@ class Shard:
         self._lanes.clear()
         self._committed_epoch = self.epoch
         self.changes = Changes()
+
+    def _remember(self) -> None:
+        """Keep the states that will be asked for soon: all leased ones, and ready ones while there is room."""
+        live, ready = self._live, self._ready
+        for job_id, new in self.changes.states.items():
+            phase = None if new is None else new.phase
+            if phase is Phase.LEASED:
+                live[job_id] = new  # type: ignore[assignment]
+                ready.pop(job_id, None)
+            elif phase is Phase.READY and len(ready) < _READY_KEPT:
+                ready[job_id] = new  # type: ignore[assignment]
+                live.pop(job_id, None)
+            else:
+                live.pop(job_id, None)
+                ready.pop(job_id, None)
 
     def dropped(self) -> None:
         """Say that the turn came to nothing; bring memory back to what the store holds."""
@@ -210,6 +224,7 @@ class Shard:
 
     def load(self) -> None:
         """Read the live leases from the store."""
+        self._ready.clear()
         self._live = {state.job_id: state for state in self._read_leased()}
 
     def _read_leased(self) -> Iterator[JobState]:
@@ -227,13 +242,15 @@ class Shard:
             start = keyspace.after(lane)
 
 
-def index_delta(
-    old: JobState | None, new: JobState | None, puts: list[tuple[bytes, bytes]], deletes: list[bytes]
-) -> None:
+def index_delta(old: JobState | None, new: JobState | None, added: list[bytes], deletes: list[bytes]) -> None:
     """Add to a batch what takes the indexes from `old` to `new`: the only place that maintains them."""
     before, now = index_keys(old), index_keys(new)
-    deletes.extend(key for key in before if key not in now)
-    puts.extend((key, b"") for key in now if key not in before)
+    for key in now:
+        if key not in before:
+            added.append(key)
+    for key in before:
+        if key not in now:
+            deletes.append(key)
 
 
 def walk(
@@ -247,3 +264,6 @@ def walk(
 
 
 _WALK = 1_024
+_READY_KEPT = 4_096
+_TIMER = keyspace.TIMER[0]
+_DROP = keyspace.DROP[0]

@@ -47,7 +47,7 @@ def apply(parts: Iterable[tuple[Seat, Written]], last: dict[int, int], now_ms: i
             raise AssertionError(f"shard {seat.number} has no store")
         seat.store.write(puts, deletes, last[seat.number] + 1, now_ms)
         notices.extend(shard.changes.notices)
-        shard.applied(puts)
+        shard.applied()
         seat.committed_as(written.meta)
     return notices
 

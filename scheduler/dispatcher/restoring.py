@@ -93,7 +93,9 @@ class Restore:
             puts.append((key, value))
         else:
             deletes.append(key)
-        index_delta(None if before is None else decode_state(before), new, puts, deletes)
+        added: list[bytes] = []
+        index_delta(None if before is None else decode_state(before), new, added, deletes)
+        puts.extend((key, b"") for key in added)
 
     def index_slice(self, now_ms: int) -> bool:
         """Build the next slice of the indexes, then look for records without a state; return whether all is done."""
@@ -104,20 +106,20 @@ class Restore:
         if cursor == keyspace.STATE:
             self._clear_indexes(now_ms)
         found = self.store.scan(cursor, keyspace.after(keyspace.STATE), _INDEX_SLICE)
-        puts: list[tuple[bytes, bytes]] = []
+        added: list[bytes] = []
         deletes: list[bytes] = []
         for key, raw in found:
             state = self._decoded(key, raw)
             if state is None:
                 deletes.append(key)
             else:
-                index_delta(None, state, puts, deletes)
+                index_delta(None, state, added, deletes)
         done = len(found) < _INDEX_SLICE
         if done:
-            puts.append((keyspace.INDEXED, b""))
+            added.append(keyspace.INDEXED)
         else:
             self.cursor = found[-1][0] + b"\0"
-        self.store.write(puts, deletes, self.store.offset, now_ms)
+        self.store.write([(key, b"") for key in added], deletes, self.store.offset, now_ms)
         if done:
             self.orphans = [key for key in walk(self.store.scan, keyspace.SPEC) if self._is_orphan(key)]
         return done
