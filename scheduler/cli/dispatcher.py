@@ -54,7 +54,6 @@ def dispatcher(
     Any number may run; they share the shards out among themselves. SIGTERM and Ctrl-C stop it cleanly.
     """
     from scheduler.cli.signals import signals_call
-
     from scheduler.observe.logs import configure_logs
 
     configure_logs()

@@ -15,11 +15,11 @@ SMALL: Final = tuple((z >> 1) ^ -(z & 1) for z in range(128))
 """The number that each one-byte varint means."""
 LENGTHS: Final = tuple(None if z & 1 else z >> 1 for z in range(128))
 """The same for lengths; None, which adds to nothing, for negative ones."""
-_VARINTS: Final = tuple(bytes([z]) if z < 128 else bytes([z & 0x7F | 0x80, z >> 7]) for z in range(1 << 14))
-NUMBERS: Final = _VARINTS[::2]
+VARINTS: Final = tuple(bytes([z]) if z < 128 else bytes([z & 0x7F | 0x80, z >> 7]) for z in range(1 << 14))
+NUMBERS: Final = VARINTS[::2]
 """The varint of each number from 0 to 8191."""
 
-_GROUPS: Final = tuple(bytes([z & 0x7F | 0x80, z >> 7 | 0x80]) for z in range(1 << 14))
+GROUPS: Final = tuple(bytes([z & 0x7F | 0x80, z >> 7 | 0x80]) for z in range(1 << 14))
 """Two varint bytes that are not the last, of each 14 bits."""
 
 _INT_MAX: Final = (1 << 31) - 1
@@ -141,11 +141,11 @@ def put_long(value: Any) -> bytes:
         raise WrongTypeError("must fit 64 bits")
     z = (value << 1) ^ (value >> 63)
     if z < 1 << 14:
-        return _VARINTS[z]
+        return VARINTS[z]
     if z < 1 << 28:
-        return _GROUPS[z & 0x3FFF] + _VARINTS[z >> 14]
+        return GROUPS[z & 0x3FFF] + VARINTS[z >> 14]
     if z < 1 << 42:  # times up to the year 2039
-        return _GROUPS[z & 0x3FFF] + _GROUPS[z >> 14 & 0x3FFF] + _VARINTS[z >> 28]
+        return GROUPS[z & 0x3FFF] + GROUPS[z >> 14 & 0x3FFF] + VARINTS[z >> 28]
     return _long_varint(z)
 
 

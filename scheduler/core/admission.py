@@ -7,7 +7,7 @@ from scheduler.core.ending import expire, lifecycle
 from scheduler.core.job import JobState, Phase, born
 from scheduler.core.moment import Moment
 from scheduler.core.shard import Shard
-from scheduler.core.spec import Band, JobSpec
+from scheduler.core.spec import BAND_NAMES, Band, JobSpec
 
 
 class Submitted(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +35,7 @@ def admit(shard: Shard, moment: Moment, submitted: Submitted) -> None:
     state = _new_state(submitted, content, now_ms)
     shard.put_spec(spec.job_id, submitted.raw)
     shard.put(state)
-    shard.changes.counts["submitted", submitted.band.name.lower()] += 1
+    shard.changes.counts["submitted", BAND_NAMES[submitted.band]] += 1
     if 0 < spec.expires_at_ms <= now_ms:
         expire(shard, moment, state)
 

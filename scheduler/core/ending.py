@@ -7,7 +7,7 @@ from scheduler.core.job import NO_HISTORY, End, ErrorInfo, JobState, Phase, move
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import DeadLetter, DeathReason, Lifecycle
 from scheduler.core.shard import Shard
-from scheduler.core.spec import Band
+from scheduler.core.spec import BAND_NAMES
 
 
 def succeed(shard: Shard, moment: Moment, state: JobState, *, result: bytes, result_omitted: str) -> None:
@@ -92,7 +92,7 @@ def _end(shard: Shard, moment: Moment, state: JobState, phase: Phase, end: End) 
         checkpoint=b"" if phase is Phase.SUCCEEDED else state.checkpoint,
     )
     shard.put(ended)
-    shard.changes.counts["finished", Band(state.band).name.lower(), state.queue, phase] += 1
+    shard.changes.counts["finished", BAND_NAMES[state.band], state.queue, phase] += 1
     lifecycle(shard, moment, ended, phase, reason=end.reason)
 
 
@@ -107,7 +107,7 @@ def _headers(
         ("tenant", state.tenant),
         ("queue", state.queue),
         ("type", state.type),
-        ("band", Band(state.band).name.lower()),
+        ("band", BAND_NAMES[state.band]),
         ("attempts", f"{history.attempt}/{state.max_attempts}"),
         ("losses", str(history.losses)),
         ("undelivered", str(history.undelivered)),

@@ -39,8 +39,12 @@ def _serve(
     unserved: list[Free] = []
     only_suspects = False  # nothing is left for slots that take none
 
+    chosen: JobState | None = None
+
     def is_ready(shard: int, lane: bytes, key: bytes) -> bool:
-        return _startable(shards[shard], moment, lane, key)
+        nonlocal chosen
+        chosen = _startable(shards[shard], moment, lane, key)
+        return chosen is not None
 
     while line and granted < limit:
         free = line.popleft()
@@ -52,14 +56,14 @@ def _serve(
         found = fleet.matcher.first(
             pool, free.lowest_band, takes_suspect=free.takes_suspect, is_ready=is_ready
         )
-        if found is None:
+        if found is None or chosen is None:
             unserved.append(free)
             if free.takes_suspect or not pool.has_work():
                 break  # all offers of a line accept the same bands
             only_suspects = True
             continue
-        number, key, queue = found
-        if grant(shards[number], moment, keyspace.job_of_ready(key, queue.lane), free, queue):
+        number, _, queue = found
+        if grant(shards[number], moment, chosen, free, queue):
             granted += 1
         if free.slots > 0:
             line.append(free)
@@ -67,19 +71,20 @@ def _serve(
     return granted
 
 
-def _startable(shard: Shard, moment: Moment, lane: bytes, key: bytes) -> bool:
-    if not shard.is_ready(lane, key):
-        return False
-    state = _known(shard, keyspace.job_of_ready(key, lane))
+def _startable(shard: Shard, moment: Moment, lane: bytes, key: bytes) -> JobState | None:
+    """Return the state of the ready job that a key stands for; None if it stands for none any more."""
+    state = shard.state(keyspace.job_of_ready(key, lane))
+    if state is None or state.phase is not Phase.READY or keyspace.ready_key(state) != key:
+        return None
     if 0 < state.expires_at_ms <= moment.now_ms:
         expire(shard, moment, state)
-        return False
-    return True
+        return None
+    return state
 
 
-def grant(shard: Shard, moment: Moment, job_id: str, free: Free, payer: Queue) -> bool:
+def grant(shard: Shard, moment: Moment, state: JobState, free: Free, payer: Queue) -> bool:
     """Lease a ready job to the worker behind an offer; return whether that took a slot."""
-    state = _known(shard, job_id)
+    job_id = state.job_id
     raw = shard.raw_spec(job_id)
     if raw is None:
         # Never run a job whose record is gone: say so, where someone looks.
@@ -141,9 +146,3 @@ def lease_of(shard: int, state: JobState, given: Grant, raw: bytes) -> Lease:
         raw,
     )
 
-
-def _known(shard: Shard, job_id: str) -> JobState:
-    state = shard.state(job_id)
-    if state is None:
-        raise AssertionError(f"{job_id}: a ready job without state")
-    return state

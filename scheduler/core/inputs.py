@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from scheduler.core.retry import TIERS
-from scheduler.core.spec import Band
+from scheduler.core.spec import BANDS, Band
 
 
 class Input(IntEnum):
@@ -42,7 +42,7 @@ RETRIES: Final = tuple(Input(Input.RETRY_5S + n) for n in range(len(TIERS)))
 
 def band_of(submit: Input) -> Band:
     """Return the band of a submit topic."""
-    return Band(submit - Input.SUBMIT_INTERACTIVE)
+    return BANDS[submit - Input.SUBMIT_INTERACTIVE]
 
 
 def tier_of(retry: Input) -> int:

@@ -89,11 +89,6 @@ class Shard:
         """Scan the store as of the last commit."""
         return self._view.scan(start, stop, limit)
 
-    def is_ready(self, lane: bytes, key: bytes) -> bool:
-        """Say whether a ready key still stands for a ready job."""
-        state = self.state(keyspace.job_of_ready(key, lane))
-        return state is not None and state.phase is Phase.READY and keyspace.ready_key(state) == key
-
     # -- deciding ----------------------------------------------------------------------------------
 
     def put(self, new: JobState) -> None:
@@ -158,10 +153,10 @@ class Shard:
 
     # -- after the transaction ---------------------------------------------------------------------
 
-    def batch(self, encoded: dict[str, bytes]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
+    def batch(self, encoded: dict[str, tuple[bytes, bytes]]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
         """Return the puts and deletes that bring the store to this turn's end.
 
-        `encoded` holds the state records as they went into the changelog.
+        `encoded` holds key and value of the state records as they went into the changelog.
         """
         puts: list[tuple[bytes, bytes]] = []
         deletes: list[bytes] = []
@@ -171,7 +166,7 @@ class Shard:
             if new is None:
                 deletes.append(keyspace.state_key(job_id))
             else:
-                puts.append((keyspace.state_key(job_id), encoded[job_id]))
+                puts.append(encoded[job_id])
             index_delta(changes.read[job_id], new, added, deletes)
         for job_id, raw in changes.specs.items():
             if raw is None:
@@ -245,12 +240,12 @@ class Shard:
 def index_delta(old: JobState | None, new: JobState | None, added: list[bytes], deletes: list[bytes]) -> None:
     """Add to a batch what takes the indexes from `old` to `new`: the only place that maintains them."""
     before, now = index_keys(old), index_keys(new)
-    for key in now:
+    for key in now:  # loops: a comprehension costs more than these one or two keys
         if key not in before:
-            added.append(key)
+            added.append(key)  # noqa: PERF401
     for key in before:
         if key not in now:
-            deletes.append(key)
+            deletes.append(key)  # noqa: PERF401
 
 
 def walk(

@@ -1,6 +1,7 @@
 """What a client asked for: the decoded, immutable job record."""
 
 from enum import IntEnum, StrEnum
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,11 @@ class Band(IntEnum):
     INTERACTIVE = 0
     DEFAULT = 1
     BULK = 2
+
+
+BANDS: Final = tuple(Band)
+BAND_NAMES: Final = tuple(band.name.lower() for band in Band)
+"""By number; the same words as topics and metrics use."""
 
 
 class OnParentFailure(StrEnum):

@@ -9,6 +9,7 @@ shard adopts its leases again.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -117,7 +118,7 @@ class Engine:
             self._suspicion.blame(crash.record)
             self._recover(self._drop_turn)
         except MustAbort as error:
-            self._recover(lambda: self._aborted(error))
+            self._recover(partial(self._aborted, error))
         except PositionLost as error:
             self._lost_position(error)
         except OutcomeUnknown as error:

@@ -106,6 +106,8 @@ class Reading:
             raise
         if later:
             self._put_back(seats, later)
+        if self.taken:
+            self._clock.saw(max(record.at_ms for record in self.taken), moment.mono_ms)
         self._take_due_retries(seats, moment, limit)
 
     def committed(self) -> None:
@@ -217,7 +219,7 @@ class Reading:
         self._first.setdefault((seat.number, source), record.offset)
         self.taken.append(record)
         shard = seat.shard
-        if self._suspicion.is_condemned(record) or seat.care.condemns(record):
+        if self._is_condemned(seat, record):
             self._quarantine(seat, record)
         else:
             try:
@@ -230,9 +232,13 @@ class Reading:
             if echo is not None:
                 self._adopting.echo_read(seat, moment, echo, record)
         seat.moved(source, record.offset + 1, moment.mono_ms)
-        self._clock.saw(record.at_ms, moment.mono_ms)
         if source in _SUBMITS:
             shard.read_up_to_ms[source] = record.at_ms
+
+    def _is_condemned(self, seat: Seat, record: Record) -> bool:
+        if self._suspicion.is_condemned(record):
+            return True
+        return seat.care.needed and seat.care.condemns(record)
 
     def _hold(self, seat: Seat, moment: Moment, record: Record, why: RegistryUnavailable) -> None:
         """Read nothing more of an input for a while: nothing is wrong with its records, so none is refused."""

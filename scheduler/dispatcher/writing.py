@@ -26,7 +26,7 @@ class Written:
         """Encode everything that the turn decided for `shard`, with the `meta` that closes it."""
         self.meta = meta
         self.meta_raw = encode_meta(meta)
-        self.states: dict[str, bytes] = {}
+        self.states: dict[str, tuple[bytes, bytes]] = {}
         self.records: list[Outgoing] = []
         self._changelog(shard)
         self._outputs(shard, lifecycle_partitions)
@@ -37,10 +37,11 @@ class Written:
         for job_id, raw in shard.changes.specs.items():
             append(Outgoing("changelog", number, keyspace.spec_key(job_id), raw))
         for job_id, state in shard.changes.states.items():
-            encoded = None
+            key, encoded = keyspace.state_key(job_id), None
             if state is not None:
-                encoded = self.states[job_id] = encode_state(state)
-            append(Outgoing("changelog", number, keyspace.state_key(job_id), encoded))
+                encoded = encode_state(state)
+                self.states[job_id] = (key, encoded)
+            append(Outgoing("changelog", number, key, encoded))
         append(Outgoing("changelog", number, keyspace.META, self.meta_raw))
 
     def _outputs(self, shard: Shard, lifecycle_partitions: int) -> None:

@@ -14,6 +14,7 @@ from scheduler.testing.memory_broker import MemoryBroker, Stored
 from scheduler.testing.memory_run import Loopback, MemoryRun
 from scheduler.testing.virtual_time import VirtualClock
 from scheduler.worker.actions import (
+    RUN_IS_OVER,
     Action,
     ConfirmSave,
     GuardRun,
@@ -24,7 +25,6 @@ from scheduler.worker.actions import (
     StopRun,
 )
 from scheduler.worker.desk import SessionConfig
-from scheduler.worker.liverun import RUN_IS_OVER
 from scheduler.worker.session import Session
 from scheduler.worker.wire import Begin, Finished, Progress, Save, Saved, Shield, Stop, Up, UpReader, frame
 

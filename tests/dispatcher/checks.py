@@ -80,6 +80,7 @@ def _check_memory(seat: Seat, states: dict[str, JobState], stored: dict[bytes, b
     leased = {(job_id, state.epoch) for job_id, state in states.items() if state.phase is Phase.LEASED}
     assert {(state.job_id, state.epoch) for state in shard.live()} == leased
     assert {(entry.job_id, entry.epoch) for entry in seat.leases} == leased, "one renewal entry a live lease"
+    assert all(states[job_id] == state for job_id, state in shard._ready.items()), "what is kept in memory is true"
     assert shard.epoch >= max((state.epoch for state in states.values()), default=0)
     _check_heads(seat, shard, stored)
 

@@ -208,9 +208,11 @@ class HonestWorker:
 class Simulation:
     """One run of everything, from one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, long_runs: bool = False) -> None:
         self.random = random.Random(seed)
         self.seed = seed
+        self.long_runs = long_runs
+        self.actions = ACTIONS | (LEASES_ABOVE_ALL if long_runs else {})
         queues = {"q": QueueSettings(emits=frozenset({EMIT_TOPIC}), keep_succeeded_ms=10**12, keep_cancelled_ms=10**12)}
         self.world = World(shards=3, queues=queues, seed=seed)
         self.calm = False
@@ -235,7 +237,9 @@ class Simulation:
         return self.random.choice((300, 3_000, 9_000, 22_000))
 
     def run_ms(self) -> int:
-        return 20 if self.calm else self.random.choice((1, 50, 500, 4_000, 15_000, 45_000))
+        if self.calm:
+            return 20
+        return self.random.choice((8_000, 45_000, 90_000) if self.long_runs else (1, 50, 500, 4_000, 15_000, 45_000))
 
     def outcome(self, lease: Lease) -> str:
         if self.calm or self.chance(0.5):
@@ -251,10 +255,10 @@ class Simulation:
 
     def step(self) -> None:
         """Let one thing happen, and everybody go on."""
-        action = self.random.choices(*zip(*ACTIONS.items(), strict=True))[0]
+        action = self.random.choices(*zip(*self.actions.items(), strict=True))[0]
         self.did[action] += 1
         getattr(self, f"_{action}")()
-        self.go_on(self.random.choice((1, 5, 20, 100, 500, 2_000)))
+        self.go_on(self.random.choice((100, 500, 2_000) if self.long_runs else (1, 5, 20, 100, 500, 2_000)))
 
     def go_on(self, ms: int) -> None:
         world = self.world
@@ -283,13 +287,13 @@ class Simulation:
         pass
 
     def _submit(self) -> None:
-        for _ in range(self.random.randrange(1, 6)):
+        for _ in range(self.random.randrange(1, 3 if self.long_runs else 6)):
             number = len(self.specs)
             fields: dict[str, Any] = {
                 "tenant": self.random.choice("xyz"),
                 "priority": self.random.randrange(10),
                 "max_attempts": self.random.randrange(1, 5),
-                "timeout_ms": self.random.choice((100, 5_000, 300_000)),
+                "timeout_ms": 300_000 if self.long_runs else self.random.choice((100, 5_000, 300_000)),
                 "backoff": Backoff(base_ms=self.random.choice((1, 1_000, 7_000)), factor=2.0, max_ms=40_000),
             }
             if self.chance(0.3):
@@ -515,4 +519,16 @@ ACTIONS = {
     "read_little": 3,
     "kill_worker": 2,
     "suspend_worker": 3,
+}
+
+LEASES_ABOVE_ALL = {
+    "submit": 8,
+    "repeat": 0,
+    "fault": 8,
+    "unknown": 5,
+    "rebalance": 5,
+    "rejoin": 5,
+    "suspend_in_turn": 6,
+    "kill_worker": 0,
+    "suspend_worker": 8,
 }

@@ -176,14 +176,20 @@ def test_fenced_clears_the_renewals_and_gives_a_fresh_period(world, d1, worker):
 
 
 def test_an_own_echo_of_before_the_abort_does_not_end_the_adoption(world, d1, worker):
-    run(world, worker)
-    world.wait(20_500, every_ms=100)  # an echo is under way or was read
-    world.submit("b")
-    d1.log.fail("commit", abort)
+    lease = run(world, worker)
     kept: list[tuple[int, bytes]] = []
     echo = d1.log.echo
     d1.log.echo = lambda shard, value: kept.append((shard, value))
-    world.turn(5)
+    world.wait(20_500, every_ms=500)
+    under_way = [each for each in kept if each[0] == lease.shard]
+    assert under_way
+    kept.clear()
+    world.submit("b")
+    d1.log.fail("commit", abort)
+    world.turn(2)
+    for shard, value in under_way:
+        echo(shard, value)
+    world.turn(2)
     assert set(d1.stages().values()) == {Stage.ADOPTING}
     d1.log.echo = echo
     for shard, value in kept:

@@ -100,6 +100,21 @@ def test_an_echo_produced_before_the_whole_period_was_over_ends_nothing(world, w
     assert lease_ends(world) - renewed >= LEASE_MS
 
 
+def test_an_echo_sent_for_one_lease_does_not_end_another_that_was_renewed_later(world, worker):
+    one, other = [f"job-{n}" for n in range(100) if world.home(f"job-{n}") == 0][:2]
+    first, second = grant(world, worker, one), grant(world, worker, other)
+    worker.beat(first, second)
+    world.turn()
+    world.wait(2_000)
+    worker.beat(second)
+    world.turn()
+    renewed = world.time.ms
+    lease_ends(world, one)
+    assert world.state(other).phase == "leased"
+    lease_ends(world, other)
+    assert world.time.ms - renewed >= LEASE_MS - 100
+
+
 def test_an_echo_that_is_slow_counts_from_when_it_was_produced(world, worker):
     run(world, worker)
     read_ms = world.time.ms

@@ -1,13 +1,17 @@
 """Taking over a shard: from an own disk, from nothing, from a disk that can't be trusted, behind an open transaction."""
 
+import msgspec
 import pytest
 
+from scheduler.codec.job import encode_job
+from scheduler.codec.meta import decode_meta, encode_meta
 from scheduler.core import keyspace
+from scheduler.core.inputs import TOPIC_OF
 from scheduler.core.reports import ReleaseReason
 from scheduler.dispatcher.seat import Stage
 from scheduler.storage.memory import MemoryStores
 from tests.dispatcher.checks import check_index, replayed, states_in
-from tests.dispatcher.fault_log import FaultLog
+from tests.dispatcher.fault_log import FaultLog, abort, fenced
 from tests.dispatcher.lives import grant, run
 from tests.dispatcher.world import Dispatcher, World
 
@@ -91,10 +95,6 @@ def test_a_store_that_lags_reads_only_the_rest_and_equals_a_rebuilt_one(world, w
 
 @pytest.mark.parametrize("why", ["cluster", "shards", "topic id", "layout", "age", "beyond"])
 def test_a_store_that_cannot_be_trusted_is_wiped(world, worker, why):
-    import msgspec
-
-    from scheduler.codec.meta import decode_meta, encode_meta
-
     busy(world, worker)
     stores = closed(world.kill("d1"))
     for shard in range(world.shards):
@@ -243,15 +243,13 @@ def test_an_owner_that_is_still_a_member_is_not_fenced(world, worker):
 def test_an_own_open_transaction_is_not_waited_for(world):
     d1 = world.dispatchers["d1"]
     world.submit("a")
-    d1.log.fail("flush", lambda log: (_ for _ in ()).throw(__import__("scheduler.dispatcher.ports").dispatcher.ports.Fenced("x")))
+    d1.log.fail("flush", fenced)
     world.turn()
     world.until(d1.is_active)
     assert "fence_owner" not in d1.log.calls
 
 
 def test_a_record_without_a_state_is_quarantined_and_never_run(world, worker):
-    from scheduler.codec.job import encode_job
-
     shard = world.home("orphan")
     raw = encode_job(world.spec("orphan"))
     world.kill("d1")
@@ -267,10 +265,17 @@ def test_a_record_without_a_state_is_quarantined_and_never_run(world, worker):
     assert keyspace.spec_key("orphan") not in contents(world.dispatchers["d2"], shard)
 
 
-def test_such_a_record_is_not_forgotten_when_the_claim_fails(world, worker):
-    from scheduler.codec.job import encode_job
-    from tests.dispatcher.fault_log import abort
+def test_such_a_record_is_found_behind_a_store_that_lags_too(world, worker):
+    stores = closed(world.kill("d1"))
+    shard = world.home("orphan")
+    raw = encode_job(world.spec("orphan"))
+    world.broker.append("changelog", shard, keyspace.spec_key("orphan"), raw, at_ms=world.time.ms)
+    world.start("d2", stores=stores)
+    world.turn(2)
+    assert [dead["refusal"] for dead in world.dead_letters()] == ["state_missing"]
 
+
+def test_such_a_record_is_not_forgotten_when_the_claim_fails(world, worker):
     shard = world.home("orphan")
     world.kill("d1")
     world.broker.append(
@@ -295,7 +300,5 @@ def test_group_offsets_are_never_asked_meta_is_the_truth(world, worker):
     follow = d2.log.follow
     d2.log.follow = lambda shard, offsets: (followed.update({shard: dict(offsets)}), follow(shard, offsets))[1]
     world.until(d2.is_active)
-    from scheduler.core.inputs import TOPIC_OF
-
     for shard in range(world.shards):
         assert {TOPIC_OF[source]: offset for source, offset in followed[shard].items()} == positions[shard]
