@@ -16,7 +16,7 @@ from scheduler.core import keys, wakeups
 from scheduler.core.admission import Submitted, admit
 from scheduler.core.inputs import TOPIC_OF, Input, band_of
 from scheduler.core.moment import Moment
-from scheduler.core.outputs import CommandOut, DeadLetter, Forward, Refusal
+from scheduler.core.outputs import CommandOut, DeadLetter, Forward, Lifecycle, Refusal
 from scheduler.core.reporting import (
     on_beat,
     on_checkpoint,
@@ -141,7 +141,8 @@ class Intake:
                 refused.reason, refused.detail, command.topic, command.partition, command.offset
             )
             shard.changes.outputs.append(DeadLetter(b"", command.spec, headers))
-            _count(shard, refused.reason)
+            source = f"{command.topic}/{command.partition}@{command.offset}"
+            _tell(shard, refused.reason, command.appended_at_ms, source)
 
     def topic(self, record: Record) -> str:
         """Return the whole name of the topic a record came from."""
@@ -152,7 +153,7 @@ def quarantine(shard: Shard, record: Record, topic: str, reason: Refusal, detail
     """Send a record that can't be acted upon to the dead-letter topic as it is."""
     headers = _headers(reason, detail, topic, record.shard, record.offset)
     shard.changes.outputs.append(DeadLetter(record.key or b"", record.value or b"", headers))
-    _count(shard, reason)
+    _tell(shard, reason, record.at_ms, f"{topic}/{record.shard}@{record.offset}")
 
 
 def quarantine_orphan(shard: Shard, job_id: str) -> None:
@@ -167,11 +168,15 @@ def quarantine_orphan(shard: Shard, job_id: str) -> None:
     )
     shard.changes.outputs.append(DeadLetter(job_id.encode(), raw, headers))
     shard.drop_spec(job_id)
-    _count(shard, Refusal.STATE_MISSING)
+    _tell(shard, Refusal.STATE_MISSING, 0, f"changelog/{shard.number}", job_id)
 
 
-def _count(shard: Shard, reason: Refusal) -> None:
+def _tell(shard: Shard, reason: Refusal, at_ms: int, source: str, job_id: str = "") -> None:
+    """Tell of a refusal on `lifecycle`, as of the refused record's append time, and count it."""
     shard.changes.counts["refused", str(reason)] += 1
+    shard.changes.outputs.append(
+        Lifecycle(at_ms, job_id, "", "", "", "refused", str(reason), 0, 0, shard.number, 0, source)
+    )
 
 
 def _headers(

@@ -72,6 +72,7 @@ class RunTable:
         """Begin with none."""
         self._runs: dict[int, Run] = {}
         self._by_job: dict[str, Run] = {}
+        self.killing: set[int] = set()  # to be killed, and not known to be dead
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -98,6 +99,12 @@ class RunTable:
         """Take a run out."""
         del self._runs[run.number]
         del self._by_job[run.lease.job_id]
+
+    def were_killed(self, numbers: tuple[int, ...]) -> bool:
+        """Say whether what ran these was killed for one of them, which may have ended since. They are dead now."""
+        killed = not self.killing.isdisjoint(numbers)
+        self.killing.difference_update(numbers)
+        return killed
 
     def wake_ms(self) -> int:
         """Return when time asks for something next."""

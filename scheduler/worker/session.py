@@ -159,7 +159,7 @@ class Session:
         for run in runs:
             if run.killed is None and now_ms >= run.deadline_ms:
                 run.killed = Killed.LOST
-        killed = any(run.killed for run in runs)
+        killed = self._runs.were_killed(numbers) or any(run.killed for run in runs)
         for run in runs:
             self._end(run, now_ms)
             if run.killed is not Killed.SUPERSEDED:
@@ -344,6 +344,7 @@ class Session:
     def _kill(self, run: Run, why: Killed) -> None:
         if run.killed is None:
             self._desk.actions.append(KillRun(run.number))
+            self._runs.killing.add(run.number)
         if run.killed is None or why is Killed.SUPERSEDED:
             run.killed = why
 

@@ -481,7 +481,7 @@ class Simulation:
         world.finish()
         states = world.states()
         assert states.keys() == self.specs.keys()
-        ends = Counter(told.job_id for told in world.lifecycle() if told.event != "conflict")
+        ends = Counter(told.job_id for told in world.lifecycle() if told.event not in ("conflict", "refused"))
         assert ends == dict.fromkeys(self.specs, 1), "each job ends exactly once"
         dead = [one for one in world.dead_letters() if one["reason"] != "quarantined"]
         failed = [job_id for job_id, state in states.items() if state.phase is Phase.FAILED]
