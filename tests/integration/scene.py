@@ -1,6 +1,6 @@
 """A scheduler of real processes on a real broker, and a judge that trusts none of them."""
 
-import os
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +39,7 @@ class Scene:
         return self.site.dispatcher(name, state_of=state_of, settings=self.settings, environ=environ)
 
     def worker(self, name: str, *, fail_at: str = "", slots: int = 4) -> Process:
-        environ = {runlog.FOLDER: str(self.runs), "JOBS_FAILPOINT": fail_at, "PYTHONPATH": os.getcwd()}
+        environ = {runlog.FOLDER: str(self.runs), "JOBS_FAILPOINT": fail_at, "PYTHONPATH": str(Path.cwd())}
         return self.site.worker(name, "tests.integration.jobs:app", slots=slots, environ=environ)
 
     def submit(self, count: int) -> None:
@@ -88,7 +88,7 @@ class Scene:
         for lines in by_job.values():
             ends = {line["epoch"]: line["end_ms"] for line in lines if "end_ms" in line}
             starts = sorted((line["start_ms"], line["epoch"]) for line in lines if "start_ms" in line)
-            for (_, epoch), (later_ms, _) in zip(starts, starts[1:], strict=False):
+            for (_, epoch), (later_ms, _) in itertools.pairwise(starts):
                 found += ends.get(epoch, 0) > later_ms
         return found
 
