@@ -1,6 +1,7 @@
 """`settings.yaml`: queue settings as operators write them, checked before anything starts."""
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,14 +27,7 @@ class SettingsError(Exception):
 
 def load_settings(path: Path | None, prefix: str) -> Settings:
     """Return the settings of a file, the defaults without one. Raises `SettingsError`."""
-    if path is None:
-        return Settings()
-    try:
-        document = yaml.safe_load(path.read_text()) or {}
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: {error}") from error
-    if not isinstance(document, Mapping):
-        raise SettingsError(f"{path}: must be a mapping of sections, got {type(document).__name__}")
+    document = _document(path)
     for section in document:
         if section not in ("queues", "emits", *LATER):
             raise SettingsError(f"{path}: unknown section {section!r}; known are queues, emits, {', '.join(LATER)}")
@@ -41,11 +35,42 @@ def load_settings(path: Path | None, prefix: str) -> Settings:
     return Settings(_queues(document.get("queues") or {}, emits))
 
 
+def unkept_settings(path: Path | None) -> list[str]:
+    """Return the places of a good settings file whose settings this version does not keep yet."""
+    document = _document(path)
+    queues = document.get("queues") or {}
+    return [
+        *(f"queues.{name}.{key}" for name, given in queues.items() for key in given or () if key in _LATER_QUEUE),
+        *(section for section in document if section in LATER),
+    ]
+
+
+def _document(path: Path | None) -> Mapping[Any, Any]:
+    if path is None:
+        return {}
+    try:
+        document = yaml.safe_load(path.read_text()) or {}
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: {error}") from error
+    if not isinstance(document, Mapping):
+        raise SettingsError(f"{path}: must be a mapping of sections, got {type(document).__name__}")
+    return document
+
+
 def _queues(section: Any, emits: dict[str, frozenset[str]]) -> dict[str, QueueSettings]:
+    """Read both sections into one entry for each name: a queue may stand in one by name, in the other by pattern."""
     if not isinstance(section, Mapping):
         raise SettingsError(f"queues: must be a mapping of names or patterns, got {type(section).__name__}")
     names = [*section, *(name for name in emits if name not in section)]
-    return {name: _queue(name, section.get(name) or {}, emits.get(name, frozenset())) for name in names}
+    return {name: _queue(name, _given(name, section) or {}, _given(name, emits) or frozenset()) for name in names}
+
+
+def _given(name: Any, section: Mapping[Any, Any]) -> Any:
+    """Return what a section gives for a name or pattern, by the rule of `core.settings.Settings`."""
+    if name in section or not isinstance(name, str):
+        return section.get(name)
+    fitting = [each for each in section if isinstance(each, str) and "*" in each and fnmatchcase(name, each)]
+    return section[max(fitting, key=len)] if fitting else None
 
 
 def _queue(name: Any, given: Any, emits: frozenset[str]) -> QueueSettings:

@@ -15,7 +15,7 @@ from scheduler.codec.state import decode_state
 from scheduler.core import keyspace
 from scheduler.core.inputs import LAYOUT, Meta
 from scheduler.core.job import JobState
-from scheduler.core.shard import index_delta, walk
+from scheduler.core.shard import index_delta
 from scheduler.core.validation import Refused
 from scheduler.dispatcher.config import Ground
 from scheduler.dispatcher.ports import Changelog, Restored, Store, Stores
@@ -56,6 +56,7 @@ class Restore:
         self.records = 0
         self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
         self._specs: set[bytes] = set()
+        self._spec_cursor: bytes | None = None  # of the look at job records, set once the indexes are built
 
     def take(self, restored: Restored, now_ms: int) -> None:
         """Write a slice of the log to the store."""
@@ -102,6 +103,8 @@ class Restore:
         if not self.raw:
             self.orphans = [key for key in self._specs if self._is_orphan(key)]
             return True
+        if self._spec_cursor is not None:
+            return self._orphan_slice(self._spec_cursor)
         cursor = self.cursor or keyspace.STATE
         if cursor == keyspace.STATE:
             self._clear_indexes(now_ms)
@@ -114,15 +117,20 @@ class Restore:
                 deletes.append(key)
             else:
                 index_delta(None, state, added, deletes)
-        done = len(found) < _INDEX_SLICE
-        if done:
+        if len(found) < _INDEX_SLICE:
             added.append(keyspace.INDEXED)
+            self._spec_cursor = keyspace.SPEC
         else:
             self.cursor = found[-1][0] + b"\0"
         self.store.write([(key, b"") for key in added], deletes, self.store.offset, now_ms)
-        if done:
-            self.orphans = [key for key in walk(self.store.scan, keyspace.SPEC) if self._is_orphan(key)]
-        return done
+        return False
+
+    def _orphan_slice(self, cursor: bytes) -> bool:
+        found = self.store.scan(cursor, keyspace.after(keyspace.SPEC), _INDEX_SLICE)
+        self.orphans += [key for key, _ in found if self._is_orphan(key)]
+        if len(found) == _INDEX_SLICE:
+            self._spec_cursor = found[-1][0] + b"\0"
+        return len(found) < _INDEX_SLICE
 
     def _decoded(self, key: bytes, value: bytes) -> JobState | None:
         try:

@@ -13,6 +13,7 @@ from scheduler.client.durations import Duration, duration_ms
 from scheduler.client.payloads import unfit
 from scheduler.core import bounds
 from scheduler.core.reports import Emit
+from scheduler.worker.fitting import cut
 from scheduler.worker.lifespan import NO_RESOURCES, Resources
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ class Context:
     def progress(self, fraction: float, note: str = "") -> None:
         """Tell how far the run is: 0 to 1, and a short note. Goes out with the next heartbeat."""
         whole = 0.0 if math.isnan(fraction) else min(max(float(fraction), 0.0), 1.0)
-        self._run.progress(whole, _cut(note, bounds.PROGRESS_NOTE_MAX_BYTES))
+        self._run.progress(whole, cut(note, bounds.PROGRESS_NOTE_MAX_BYTES))
 
     def emit(self, what: "Request[Any] | Message") -> None:
         """Publish a job or a message if and only if this run's success is accepted.
@@ -258,9 +259,3 @@ def _record(message: Message) -> Emit:
 
 def _submission(request: "Request[Any]") -> Emit:
     return Emit(topic="", key=request.id.encode(), value=request.encoded(), band=int(request.band))
-
-
-def _cut(text: str, longest_bytes: int) -> str:
-    """Return `text`, shortened to `longest_bytes` of UTF-8 without splitting a character."""
-    data = text.encode(errors="replace")
-    return data[:longest_bytes].decode(errors="ignore")

@@ -109,6 +109,16 @@ def test_a_shared_child_that_the_guard_killed_for_one_deadline_only_interrupts_t
     assert reasons(play, "b") == ["interrupted"]
 
 
+def test_a_shared_child_killed_for_a_run_that_then_succeeded_only_interrupts_the_others():
+    play = Play()
+    culprit, other = play.lease("a", 1, timeout_ms=1_000), play.lease("b", 2)
+    play.pass_ms(1_000)
+    play.finish(culprit)
+    play.gone(culprit, other)
+    assert play.reports(Done)[0].job_id == "a"
+    assert reasons(play, "b") == ["interrupted"]
+
+
 def test_a_run_whose_child_died_before_it_began_is_not_charged():
     play = Play()
     play.begins = False
