@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import socket
 import threading
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from scheduler.dispatcher.engine import Engine
 
 
+_OWNER = "owner"  # the file in a state directory that its process has locked
 _COLLECT_AFTER = 50_000  # allocations; the default of 700 costs a tenth of the dispatcher's time
 
 
@@ -38,7 +41,9 @@ _COLLECT_AFTER = 50_000  # allocations; the default of 700 costs a tenth of the 
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A settings.yaml with queue settings.",
 )
-@click.option("--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics.")
+@click.option(
+    "--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics."
+)
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics on 127.0.0.1.")
 @click.pass_obj
 def dispatcher(
@@ -61,7 +66,8 @@ def dispatcher(
     name = name or socket.gethostname()
     with signals_call(stopping.set):
         config = configure(connection, settings_path, prefix)
-        _run(connection, config, name, state_dir or default_state_dir(name, config.ground), metrics_port, stopping)
+        own_dir = given_state_dir(state_dir) if state_dir else default_state_dir(name, config.ground)
+        _run(connection, config, name, own_dir, metrics_port, stopping)
     return exits.OK
 
 
@@ -89,7 +95,7 @@ def _run(
 
 def configure(connection: Connection, settings_path: Path | None, prefix: str) -> Config:
     """Check the topics and settings; raise `exits.Failed` with a diff or the place of the error."""
-    from scheduler.cli.settings_file import SettingsError, load_settings
+    from scheduler.cli.settings_file import SettingsError, load_settings, unkept_settings
     from scheduler.dispatcher.config import Config, Ground
     from scheduler.dispatcher.ports import LogError
     from scheduler.kafka.admin import Admin
@@ -97,6 +103,8 @@ def configure(connection: Connection, settings_path: Path | None, prefix: str) -
 
     try:
         settings = load_settings(settings_path, prefix)
+        for place in unkept_settings(settings_path):
+            click.echo(f"WARN  {settings_path}: {place} is not kept by this version", err=True)
         admin = Admin(connection.properties)
         cluster = admin.cluster(prefix)
         layout = layout_of(cluster, prefix=prefix)
@@ -124,7 +132,9 @@ def configure(connection: Connection, settings_path: Path | None, prefix: str) -
     return Config(ground, settings)
 
 
-def build(connection: Connection, config: Config, name: str, state_dir: Path, metrics_port: int | None) -> Engine:
+def build(
+    connection: Connection, config: Config, name: str, state_dir: Path, metrics_port: int | None
+) -> Engine:
     """Put a dispatcher together."""
     from prometheus_client import REGISTRY, start_http_server
 
@@ -139,7 +149,9 @@ def build(connection: Connection, config: Config, name: str, state_dir: Path, me
     if metrics_port is not None:
         start_http_server(metrics_port, addr="127.0.0.1")
     prefix = config.ground.prefix
-    log = KafkaLog(LogSettings(connection.properties, name, secrets.token_hex(4), prefix, shards=config.ground.shards))
+    log = KafkaLog(
+        LogSettings(connection.properties, name, secrets.token_hex(4), prefix, shards=config.ground.shards)
+    )
     world = World(
         log,
         KafkaChangelog(connection.properties, prefix=prefix),
@@ -189,6 +201,37 @@ def _say_wiped(path: Path, why: str) -> None:
 
 
 def default_state_dir(name: str, ground: Ground) -> Path:
-    """Return this user's directory for the local state of the dispatcher `name` on these topics of this cluster."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "kafka-scheduler" / "dispatcher" / f"{ground.cluster_id}-{ground.prefix}{name}"
+    """Take a directory of this user for the local state of the dispatcher `name` on these topics of this cluster.
+
+    Dispatchers of one name on one machine, which is what the host's name makes them, get one each.
+    """
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    wanted = base / "kafka-scheduler" / "dispatcher" / f"{ground.cluster_id}-{ground.prefix}{name}"
+    numbered = (wanted.with_name(f"{wanted.name}.{number}") for number in count(2))
+    return next(path for path in chain((wanted,), numbered) if _taken(path))
+
+
+def given_state_dir(path: Path) -> Path:
+    """Take the directory that somebody named; raise `exits.Failed` if another dispatcher has it."""
+    if not _taken(path):
+        raise exits.Failed(f"another dispatcher uses {path}: give each a --state-dir of its own")
+    return path
+
+
+def _taken(path: Path) -> bool:
+    """Take a state directory for the life of this process; return False if another process has it.
+
+    Two that shared one would meet at a hand-over: the shard's new owner opens the store that the last one still
+    holds, and ends over its lock. The kernel frees ours when the process ends, however it does.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path / _OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise exits.Failed(f"the local state can't be kept at {path}: {error}; see --state-dir") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return False
+    return True

@@ -16,9 +16,7 @@ from scheduler.core.validation import NAME
 LATER: Final = ("tenants", "bands", "schedules", "pools")
 """Top-level sections of the settings file that this version reads past."""
 
-_OURS: Final = frozenset(
-    {*TOPIC_OF.values(), "changelog", "dlq", "lifecycle", "settings", "beacon", "audit"}
-)
+_OURS: Final = frozenset({*TOPIC_OF.values(), "changelog", "dlq", "lifecycle", "settings", "beacon", "audit"})
 
 
 class SettingsError(Exception):
@@ -30,7 +28,9 @@ def load_settings(path: Path | None, prefix: str) -> Settings:
     document = _document(path)
     for section in document:
         if section not in ("queues", "emits", *LATER):
-            raise SettingsError(f"{path}: unknown section {section!r}; known are queues, emits, {', '.join(LATER)}")
+            raise SettingsError(
+                f"{path}: unknown section {section!r}; known are queues, emits, {', '.join(LATER)}"
+            )
     emits = _emits(document.get("emits") or {}, prefix)
     return Settings(_queues(document.get("queues") or {}, emits))
 
@@ -40,7 +40,12 @@ def unkept_settings(path: Path | None) -> list[str]:
     document = _document(path)
     queues = document.get("queues") or {}
     return [
-        *(f"queues.{name}.{key}" for name, given in queues.items() for key in given or () if key in _LATER_QUEUE),
+        *(
+            f"queues.{name}.{key}"
+            for name, given in queues.items()
+            for key in given or ()
+            if key in _LATER_QUEUE
+        ),
         *(section for section in document if section in LATER),
     ]
 
@@ -62,7 +67,9 @@ def _queues(section: Any, emits: dict[str, frozenset[str]]) -> dict[str, QueueSe
     if not isinstance(section, Mapping):
         raise SettingsError(f"queues: must be a mapping of names or patterns, got {type(section).__name__}")
     names = [*section, *(name for name in emits if name not in section)]
-    return {name: _queue(name, _given(name, section) or {}, _given(name, emits) or frozenset()) for name in names}
+    return {
+        name: _queue(name, _given(name, section) or {}, _given(name, emits) or frozenset()) for name in names
+    }
 
 
 def _given(name: Any, section: Mapping[Any, Any]) -> Any:

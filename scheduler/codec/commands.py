@@ -7,13 +7,21 @@ from scheduler.codec.record import RecordCodec
 from scheduler.core import bounds
 from scheduler.core.outputs import Command, Forward
 
+_SOURCE_MAX_BYTES: Final = 256  # a whole topic name, or `job:` and an id
+
 COMMANDS: Final[Family[Command]] = Family(
     {
         Forward: RecordCodec(
             "ForwardV1",
             Forward,
             max_bytes=bounds.SPEC_MAX_BYTES + bounds.KIB,
-            ranges={"band": (0, 2), "partition": (0, (1 << 31) - 1), "offset": (0, (1 << 63) - 1)},
+            limits={"topic": _SOURCE_MAX_BYTES},
+            ranges={
+                "band": (0, 2),
+                "partition": (0, (1 << 31) - 1),
+                "offset": (0, (1 << 63) - 1),
+                "appended_at_ms": (0, bounds.TIME_MAX_MS),
+            },
         ),
     }
 )

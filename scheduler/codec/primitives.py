@@ -34,10 +34,10 @@ class MalformedError(Exception):
 
 
 class OverLimitError(Exception):
-    """More items or bytes than a field may have."""
+    """More items or bytes than a field may have, or a number outside its range."""
 
-    def __init__(self, found: int, limit: int, unit: str) -> None:
-        super().__init__(f"{found} {unit} above the limit {limit}")
+    def __init__(self, found: int, limit: int, unit: str, side: str = "above") -> None:
+        super().__init__(f"{found} {unit} {side} the limit {limit}")
 
 
 class WrongTypeError(Exception):
@@ -46,7 +46,7 @@ class WrongTypeError(Exception):
 
 def out_of_range(found: int, low: int, high: int) -> OverLimitError:
     """Return the error for a number that is not between `low` and `high`."""
-    return OverLimitError(found, high, "is") if found > high else OverLimitError(found, low, "is")
+    return OverLimitError(found, high, "is") if found > high else OverLimitError(found, low, "is", "below")
 
 
 def wrong_type(value: object, wanted: str) -> WrongTypeError:

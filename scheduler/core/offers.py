@@ -101,7 +101,7 @@ class Offers:
         """Give back the slots that a dropped turn took."""
         for free, suspect in self._taken:
             if free.slots == 0:
-                self.pools[free.sender.pool].line_for(free).append(free)
+                self._pool(free).line_for(free).append(free)
             free.slots += 1
             free.takes_suspect = free.takes_suspect or suspect
         self._taken.clear()
@@ -117,8 +117,10 @@ class Offers:
             free.slots = 0
             del self._known[key]
             self._forget_plain(key[0], free)
-        for pool in self.pools.values():
+        for name, pool in list(self.pools.items()):
             pool.drop_dead()
+            if not any(pool.lines):
+                del self.pools[name]  # names are the word of whoever writes reports: they must not gather
 
     def clear(self) -> None:
         """Forget everything."""
@@ -130,10 +132,13 @@ class Offers:
 
     def _place(self, free: Free, shard: int) -> None:
         self._known[free.sender.boot_id, free.sequence, shard] = free
+        self._pool(free).line_for(free).append(free)
+
+    def _pool(self, free: Free) -> PoolOffers:
         pool = self.pools.get(free.sender.pool)
         if pool is None:
             pool = self.pools[free.sender.pool] = PoolOffers()
-        pool.line_for(free).append(free)
+        return pool
 
     def _forget_plain(self, boot_id: bytes, free: Free) -> None:
         plain = self._plain.get(boot_id)

@@ -12,7 +12,7 @@ from scheduler.codec.confluent import Confluent
 from scheduler.codec.job import decode_job, identify, with_id
 from scheduler.codec.reports import decode_report
 from scheduler.codec.retry import decode_retry
-from scheduler.core import keys, wakeups
+from scheduler.core import bounds, keys, wakeups
 from scheduler.core.admission import Submitted, admit
 from scheduler.core.inputs import TOPIC_OF, Input, band_of
 from scheduler.core.moment import Moment
@@ -150,25 +150,39 @@ class Intake:
 
 
 def quarantine(shard: Shard, record: Record, topic: str, reason: Refusal, detail: str) -> None:
-    """Send a record that can't be acted upon to the dead-letter topic as it is."""
+    """Send a record that can't be acted upon to the dead-letter topic as it is.
+
+    One that is larger than any record of ours may be (a batch can unpack to far more than its topic takes) goes by
+    reference: the broker would refuse it, and with it the turn, again and again.
+    """
+    key, value = record.key or b"", record.value or b""
+    if len(key) + len(value) > _QUARANTINED_MAX_BYTES:
+        detail = f"{detail}; its {len(key) + len(value)} bytes are more than a dead letter holds: they stay there"
+        key = value = b""
     headers = _headers(reason, detail, topic, record.shard, record.offset)
-    shard.changes.outputs.append(DeadLetter(record.key or b"", record.value or b"", headers))
+    shard.changes.outputs.append(DeadLetter(key, value, headers))
     _tell(shard, reason, record.at_ms, f"{topic}/{record.shard}@{record.offset}")
 
 
 def quarantine_orphan(shard: Shard, job_id: str) -> None:
     """Send a job record that has no state to the dead-letter topic: whatever became of it, it is never run."""
     raw = shard.raw_spec(job_id) or b""
+    name = job_id[: bounds.JOB_ID_MAX_CHARS]  # whoever wrote that key may have written anything
+    if len(raw) > bounds.SPEC_MAX_BYTES:
+        raw = b""
     headers = (
         ("reason", "quarantined"),
         ("refusal", str(Refusal.STATE_MISSING)),
         ("detail", "the changelog holds the job's record but no state"),
-        ("job_id", job_id),
+        ("job_id", name),
         ("source_shard", str(shard.number)),
     )
-    shard.changes.outputs.append(DeadLetter(job_id.encode(), raw, headers))
+    shard.changes.outputs.append(DeadLetter(name.encode(), raw, headers))
     shard.drop_spec(job_id)
-    _tell(shard, Refusal.STATE_MISSING, 0, f"changelog/{shard.number}", job_id)
+    _tell(shard, Refusal.STATE_MISSING, 0, f"changelog/{shard.number}", name)
+
+
+_QUARANTINED_MAX_BYTES: Final = 1_900_000  # key and value; with headers that is less than our producers send
 
 
 def _tell(shard: Shard, reason: Refusal, at_ms: int, source: str, job_id: str = "") -> None:

@@ -271,6 +271,7 @@ class Reading:
             room.paused = True
             seat.at_end.discard(record.input)
             self._log.pause(seat.number, record.input)
+            self._drop_pending({(seat.number, record.input)})  # the rest is read again from behind the room's last
 
     def _take_due_retries(self, seats: dict[int, Seat], moment: Moment, limit: int) -> None:
         # A part of each turn is theirs, however much the other inputs hold; and another shard is first each turn.

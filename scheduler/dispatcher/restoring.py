@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from scheduler.codec.meta import decode_meta
 from scheduler.codec.state import decode_state
 from scheduler.core import keyspace
 from scheduler.core.inputs import LAYOUT, Meta
@@ -22,6 +23,7 @@ from scheduler.dispatcher.ports import Changelog, Restored, Store, Stores
 from scheduler.dispatcher.view import StoreView
 
 _INDEX_SLICE: Final = 500
+_KEY_SHOWN_BYTES: Final = 128
 _DURABLE: Final = (keyspace.STATE, keyspace.SPEC, keyspace.META)
 _INDEXES: Final = (keyspace.READY, keyspace.TIMER, keyspace.LEASED, keyspace.TIERED, keyspace.DROP)
 
@@ -66,6 +68,12 @@ class Restore:
         for key in foreign:
             del latest[key]
             self._polluted(key, "no key of ours")
+        if keyspace.META in latest and not _is_meta(latest[keyspace.META]):
+            self._polluted(keyspace.META, "no meta of ours")
+            del latest[keyspace.META]  # the one before is the truth still: every transaction carries one
+            metas = (value for key, value in reversed(restored.entries) if key == keyspace.META)
+            if (readable := next(filter(_is_meta, metas), None)) is not None:
+                latest[keyspace.META] = readable
         puts: list[tuple[bytes, bytes]] = []
         deletes: list[bytes] = []
         for key, value in latest.items():
@@ -143,7 +151,7 @@ class Restore:
         _log.error(
             "changelog of shard %d is polluted: key %r: %s; only dispatchers may write it",
             self.number,
-            key,
+            key[:_KEY_SHOWN_BYTES],
             why,
         )
 
@@ -155,6 +163,14 @@ class Restore:
         for prefix in _INDEXES:
             while found := self.store.scan(prefix, keyspace.after(prefix), _INDEX_SLICE):
                 self.store.write((), [key for key, _ in found], self.store.offset, now_ms)
+
+
+def _is_meta(value: bytes | None) -> bool:
+    try:
+        decode_meta(value)
+    except Refused:
+        return False
+    return True
 
 
 class Restorer:

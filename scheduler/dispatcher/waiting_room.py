@@ -10,17 +10,19 @@ from typing import Final
 from scheduler.dispatcher.ports import Record
 
 READ_AHEAD: Final = 500
+READ_AHEAD_BYTES: Final = 1 << 20  # twice as many as that many retry records have; what is no such record may be large
 
 
 class WaitingRoom:
     """The records of one retry input that are not due yet."""
 
-    __slots__ = ("_delay_ms", "_records", "paused")
+    __slots__ = ("_bytes", "_delay_ms", "_records", "paused")
 
     def __init__(self, delay_ms: int) -> None:
         """Begin empty; records wait `delay_ms` from their append time."""
         self._delay_ms = delay_ms
         self._records: deque[Record] = deque()
+        self._bytes = 0
         self.paused = False
 
     def __len__(self) -> int:
@@ -30,14 +32,15 @@ class WaitingRoom:
     def add(self, record: Record) -> None:
         """Let a record wait."""
         self._records.append(record)
+        self._bytes += _size(record)
 
     def full(self) -> bool:
         """Say whether reading should pause."""
-        return len(self._records) >= READ_AHEAD
+        return len(self._records) >= READ_AHEAD or self._bytes >= READ_AHEAD_BYTES
 
     def low(self) -> bool:
         """Say whether reading may go on."""
-        return len(self._records) < READ_AHEAD // 2
+        return len(self._records) < READ_AHEAD // 2 and self._bytes < READ_AHEAD_BYTES // 2
 
     def next_offset(self, position: int) -> int:
         """Return where reading goes on: behind the last record here, or at the input's `position`."""
@@ -45,7 +48,11 @@ class WaitingRoom:
 
     def due(self, now_ms: int) -> Record | None:
         """Take the next record whose time has come."""
-        return self._records.popleft() if self.has_due(now_ms) else None
+        if not self.has_due(now_ms):
+            return None
+        record = self._records.popleft()
+        self._bytes -= _size(record)
+        return record
 
     def has_due(self, now_ms: int) -> bool:
         """Say whether the time of the next record has come."""
@@ -54,4 +61,9 @@ class WaitingRoom:
     def clear(self) -> None:
         """Forget everything; it will be read again."""
         self._records.clear()
+        self._bytes = 0
         self.paused = False
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")

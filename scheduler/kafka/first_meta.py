@@ -5,7 +5,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from scheduler.codec.meta import encode_meta
+from scheduler.codec.errors import Refused
+from scheduler.codec.meta import decode_meta, encode_meta
 from scheduler.core.inputs import LAYOUT, TOPIC_OF, Meta
 from scheduler.core.keyspace import META
 from scheduler.dispatcher.ports import LogError
@@ -15,6 +16,7 @@ from scheduler.kafka.deadline import Deadline
 from scheduler.kafka.errors import PARTITION_END, Verdict, describe, error_of, judge
 from scheduler.kafka.layout import CHANGELOG, SHARED, Layout
 from scheduler.kafka.troubles import Troubles
+from scheduler.kafka.verify import Difference, LayoutError
 
 _TAIL: Final = 1_000
 """Each turn writes a `meta`, so one is nearly always among a changelog's last records."""
@@ -29,7 +31,9 @@ def write_first_metas(properties: Mapping[str, str], layout: Layout, cluster: Ob
     run at once: all use one transactional id, and each takes it over *before* it looks. So only the one that
     took it last can commit, and it has seen whatever the others committed, and what a dispatcher wrote since.
 
-    Raises `LogError` if the brokers refuse or don't answer within 30 s.
+    Raises `LayoutError` if a `meta` names another number of shards: every topic's partitions were raised, and the
+    jobs that there are would no longer lie where their ids lead. Raises `LogError` if the brokers refuse or don't
+    answer within 30 s.
     """
     troubles = Troubles()
     settings = client_settings.transactional(properties, f"{layout.prefix}topics-apply")
@@ -75,32 +79,47 @@ def _shards_without(properties: Mapping[str, str], layout: Layout, admin: Admin)
         return [
             shard
             for shard in range(layout.shards)
-            if shard in empty or not _has_meta(consumer, asked[shard], starts[shard], ends[shard])
+            if shard in empty
+            or not _has_meta(consumer, asked[shard], starts[shard], ends[shard], layout.shards)
         ]
     finally:
         consumer.close()
 
 
-def _has_meta(consumer: Consumer, changelog: TopicPartition, start: int, end: int) -> bool:
+def _has_meta(consumer: Consumer, changelog: TopicPartition, start: int, end: int, shards: int) -> bool:
     """Look at the tail first, then at everything."""
     tail = max(start, end - _TAIL)
-    return _found_between(consumer, changelog, tail, end) or _found_between(consumer, changelog, start, tail)
-
-
-def _found_between(consumer: Consumer, changelog: TopicPartition, start: int, end: int) -> bool:
-    if start >= end:
+    found = _meta_between(consumer, changelog, tail, end) or _meta_between(consumer, changelog, start, tail)
+    if found is None:
         return False
+    made_for = _shards_of(found)
+    if made_for not in (None, shards):
+        different = Difference(changelog.topic, "shards", str(made_for), str(shards), fatal=True)
+        raise LayoutError([different])
+    return True
+
+
+def _shards_of(meta: bytes) -> int | None:
+    try:
+        return decode_meta(meta).shards
+    except Refused:
+        return None  # there is one, if not of this version
+
+
+def _meta_between(consumer: Consumer, changelog: TopicPartition, start: int, end: int) -> bytes | None:
+    if start >= end:
+        return None
     consumer.assign([TopicPartition(changelog.topic, changelog.partition, start)])
     deadline = Deadline(_CALL_S)
     while not deadline.passed:
         for message in consumer.consume(500, 0.05):
             error = message.error()
             if error is not None and error.code() == PARTITION_END:
-                return False
+                return None
             if error is None and message.key() == META:
-                return True
+                return message.value() or b""
             if error is None and (message.offset() or 0) >= end - 1:
-                return False
+                return None
             if error is None:
                 deadline = Deadline(_CALL_S)
     raise LogError(f"{changelog.topic}/{changelog.partition} could not be read within {_CALL_S:.0f} s")

@@ -151,12 +151,13 @@ class TransactionalProducer:
             producer.purge(blocking=False)
 
     def _send(self, record: Outgoing, *, reported: bool) -> None:
-        deadline = Deadline(_ROOM_S)
+        deadline: Deadline | None = None
         while True:
             try:
                 self._produce(record, reported=reported)
                 return
             except BufferError:
+                deadline = deadline or Deadline(_ROOM_S)
                 self._make_room(deadline)
             except KafkaException as raised:
                 refused = self._refused(_error(raised), record.topic, record.key, foreign=record.foreign)
@@ -164,6 +165,9 @@ class TransactionalProducer:
 
     def _produce(self, record: Outgoing, *, reported: bool) -> None:
         topic = record.topic if record.foreign else self._names.full(record.topic)
+        if not (reported or record.headers):  # most records, several of each job
+            self._live().produce(topic, record.value, record.key, record.partition)
+            return
         optional: dict[str, object] = {}
         if record.headers:
             optional["headers"] = list(record.headers)

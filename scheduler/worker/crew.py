@@ -228,7 +228,9 @@ class Crew:
 
     def _finished(self, child: Child, run: int, now_ms: int) -> None:
         child.forget(run)
-        if child.stage is not Stage.DYING:  # `Gone` follows each kill, also that of a run that ended just before it
+        if (
+            child.stage is not Stage.DYING
+        ):  # `Gone` follows each kill, also that of a run that ended just before it
             self._of_run.pop(run, None)
         if child.only_run is not None or child.stage is Stage.RETIRING:
             child.retire(now_ms)

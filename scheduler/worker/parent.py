@@ -95,7 +95,8 @@ class Parent:
         self._selector = selectors.DefaultSelector()
         self._session: Session | None = None
         self._actions: deque[Action] = deque()
-        self._told_to_stop = 0
+        self._told_to_stop = 0  # by so many signals
+        self._told_to_drain = 0  # by a notice: 1
         self._joining = False
         self._drain_ends_ms = NEVER
 
@@ -243,7 +244,7 @@ class Parent:
         elif isinstance(notice, Drain):
             if notice.boot_id == self._config.boot_id:
                 LOG.info("told to drain: %s", notice.reason)
-                self._told_to_stop = max(self._told_to_stop, 1)
+                self._told_to_drain = 1
         else:
             self._do(session.on_revoke(notice, now_ms))
 
@@ -276,10 +277,10 @@ class Parent:
             raise _StoppedWhileJoining
 
     def _heed_signals(self, session: Session, now_ms: int) -> None:
-        """Drain once told; hurry when told again; stop at once the third time."""
-        if not self._told_to_stop:
+        """Drain once told; hurry at a second signal; stop at once at the third. A notice is no signal."""
+        told, config = min(max(self._told_to_stop, self._told_to_drain), _AT_ONCE), self._config
+        if not told:
             return
-        told, config = min(self._told_to_stop, _AT_ONCE), self._config
         patience_ms = {1: config.drain_ms, _IMPATIENT: config.grace_ms, _AT_ONCE: 0}
         kill_at_ms = now_ms + patience_ms[told]
         stop_at_ms = max(now_ms, kill_at_ms - config.grace_ms)

@@ -242,11 +242,6 @@ class Session:
         """How many leases are held."""
         return len(self._runs)
 
-    def seconds_left(self, now_ms: int) -> float | None:
-        """Return how far the nearest deadline is, None without a lease."""
-        nearest = min((run.deadline_ms for run in self._runs), default=None)
-        return None if nearest is None else (nearest - now_ms) / bounds.SECOND_MS
-
     def unconfirmed(self) -> int:
         """Return how many reports of runs Kafka has not confirmed."""
         return self._desk.unconfirmed()

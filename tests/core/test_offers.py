@@ -135,4 +135,13 @@ def test_workers_that_offer_again_and_again_without_work_take_bounded_memory():
     assert not known._known
     assert not known._plain
     assert not known._latest
-    assert not any(known.pools["default"].lines)
+    assert not known.pools
+
+
+def test_names_of_pools_do_not_gather():
+    known = offers()
+    for number in range(1_000):
+        sender = Sender("w", number.to_bytes(16, "big"), f"forged-{number}", 0)
+        known.add(offer(1, slots=4, sender=sender), 0, number * 100)
+        known.expire(number * 100)
+    assert len(known.pools) < 60

@@ -2,6 +2,7 @@
 
 import threading
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import TopicPartition
@@ -87,6 +88,17 @@ def test_a_meta_far_from_the_tail_is_found(properties, installed):
     topic = installed.prefix + "changelog"
     produce(properties, topic, 0, [b"s%d" % n for n in range(3_000)])
     assert apply(properties, installed).first_metas == ()
+
+
+def test_raised_partition_counts_are_refused_though_all_agree(properties, installed):
+    """KC-12: the jobs that there are were filed by another number of shards."""
+    admin = Admin(properties)
+    raised = [NewPartitions(installed.prefix + name, 8) for name in SHARED]
+    for answer in admin.client.create_partitions(raised).values():
+        answer.result(10)
+    with pytest.raises(LayoutError, match="changelog  shards: 8, wanted 4"):
+        apply(properties, msgspec.structs.replace(installed, shards=8))
+    assert [metas(properties, installed, shard) for shard in range(4, 8)] == [[], [], [], []]
 
 
 def test_a_changelog_with_everything_but_a_meta_gets_one(properties, layout):

@@ -39,7 +39,9 @@ class Held:
         while not done():
             now_ms = mono_ms()
             assert now_ms < until_ms, f"still not so; until now {self.events}"
-            for key, _ in self.selector.select(max(min(self.crew.next_ms(now_ms), until_ms) - now_ms, 0) / 1_000):
+            for key, _ in self.selector.select(
+                max(min(self.crew.next_ms(now_ms), until_ms) - now_ms, 0) / 1_000
+            ):
                 key.data()
             self.events += self.crew.attend(mono_ms())
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from scheduler.core.notices import Drain
 from scheduler.core.reports import Beat, Done, Release, ReleaseReason
 from tests.worker.workers import BOOT_ID, FAST, HERE, appears, eventually, gone, running
 
@@ -104,6 +105,27 @@ def test_a_draining_worker_hands_new_leases_back(tmp_path):
         assert worker.end(late).reason is ReleaseReason.SHUTDOWN
         (tmp_path / "b").touch()
         assert isinstance(worker.end(first), Done)
+        assert worker.wait() == 0
+
+
+def refused(worker, job_id):
+    """Have a lease refused: whatever was sent to the worker before has had its effect by then."""
+    return worker.end(worker.lease("t.add", {"a": 1, "b": 1}, offer=99, job_id=job_id))
+
+
+def test_the_signal_that_follows_a_notice_to_drain_does_not_hurry_it(tmp_path):
+    with running(slots=1, grace_ms=0) as worker:  # hurried, the job would be killed at once
+        paths = {"started": str(tmp_path / "a"), "go_on": str(tmp_path / "b")}
+        lease = worker.lease("t.until", paths)
+        appears(tmp_path / "a")
+        worker.send(Drain(BOOT_ID, "deploy"))
+        refused(worker, "after the notice")
+        assert refused(worker, "draining").reason is ReleaseReason.SHUTDOWN
+        worker.process.terminate()
+        refused(worker, "after the signal")
+        assert not worker.ended(lease)
+        (tmp_path / "b").touch()
+        assert isinstance(worker.end(lease), Done)
         assert worker.wait() == 0
 
 
