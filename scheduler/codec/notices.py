@@ -40,9 +40,7 @@ NOTICES: Final[Family[Notice]] = Family(
             limits={"job_id": bounds.JOB_ID_MAX_CHARS, "reason": _REASON_MAX_BYTES},
             ranges={"epoch": (0, _LONG_MAX), "shard": (0, _INT_MAX)},
         ),
-        Drain: RecordCodec(
-            "DrainV1", Drain, max_bytes=_OVERHEAD_BYTES, limits={"reason": _REASON_MAX_BYTES}
-        ),
+        Drain: RecordCodec("DrainV1", Drain, max_bytes=_OVERHEAD_BYTES, limits={"reason": _REASON_MAX_BYTES}),
     }
 )
 

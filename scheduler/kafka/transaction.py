@@ -1,5 +1,6 @@
 """The transactional producer: one transaction at a time, errors turned into what the caller must do."""
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -18,6 +19,9 @@ CALL_S: Final = TRANSACTION_TIMEOUT_MS / 1000 + 5.0
 """How long one step is tried; after the transaction timeout the coordinator has aborted it anyway."""
 
 _ROOM_S: Final = 10.0
+_KNOWN_S: Final = 10.0  # how long an answer counts about which topics of users there are
+_UNKNOWN_S: Final = 1.0  # and for a topic that was not among them
+_ASK_S: Final = 1.0
 
 
 class TransactionalProducer:
@@ -36,6 +40,8 @@ class TransactionalProducer:
         self._reports: list[tuple[KafkaError | None, Message]] = []
         self._tails: dict[int, Outgoing] = {}
         self._foreign: set[str] = set()
+        self._topics: frozenset[str] | None = None  # that exist, as of `_asked_s`; None: no answer
+        self._asked_s = float("-inf")
         self._flushed = False
         self.in_transaction = False
 
@@ -59,6 +65,7 @@ class TransactionalProducer:
                     text = f"init_transactions: {describe(error)}{self._troubles.why()}"
                     raise LogError(text) from raised
         self._producer = producer
+        self._asked_s = float("-inf")
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -80,6 +87,7 @@ class TransactionalProducer:
         for record in records:
             if record.foreign:
                 self._foreign.add(record.topic)
+                self._require(record)
                 self._send(record, reported=True)  # the user's own topic: a refusal must name the record
             elif record.topic != CHANGELOG:
                 self._send(record, reported=False)
@@ -149,6 +157,23 @@ class TransactionalProducer:
         self.in_transaction = False
         if producer is not None:
             producer.purge(blocking=False)
+
+    def _require(self, record: Outgoing) -> None:
+        """Refuse a record for a topic of a user's that does not exist.
+
+        The client would keep it until the transaction has timed out, and then blame nobody: the turn would come again.
+        """
+        known = self._topics is not None and record.topic in self._topics
+        if time.monotonic() - self._asked_s >= (_KNOWN_S if known else _UNKNOWN_S):
+            self._asked_s = time.monotonic()
+            try:
+                self._topics = frozenset(self._live().list_topics(timeout=_ASK_S).topics)
+            except KafkaException:
+                self._topics = None  # what sends will say what is wrong
+        if self._topics is not None and record.topic not in self._topics:
+            raise MustAbort(
+                f"produce to {record.topic}: there is no such topic", topic=record.topic, key=record.key
+            )
 
     def _send(self, record: Outgoing, *, reported: bool) -> None:
         deadline: Deadline | None = None

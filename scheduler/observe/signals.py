@@ -17,7 +17,9 @@ class PrometheusSignals:
         self._forwarded = Counter("jobs_forwarded", "Jobs that landed on a foreign shard.", registry=registry)
         self._finished = Counter("jobs_finished", "Jobs that ended.", ["band", "outcome"], registry=registry)
         self._attempts = Counter("jobs_attempts", "Leases that ended.", ["result"], registry=registry)
-        self._stale = Counter("jobs_stale_reports", "Reports that name no live lease.", ["reason"], registry=registry)
+        self._stale = Counter(
+            "jobs_stale_reports", "Reports that name no live lease.", ["reason"], registry=registry
+        )
         self._dead = Counter("jobs_dead_lettered", "Jobs dead-lettered.", ["reason"], registry=registry)
         self._events = Counter("jobs_events", "Things worth counting.", ["event"], registry=registry)
         self._records = Counter("jobs_records_read", "Input records acted upon.", registry=registry)

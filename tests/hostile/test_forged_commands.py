@@ -22,11 +22,15 @@ def world() -> World:
 def forward(world: World, spec: JobSpec, **fields: object) -> None:
     known = {"band": 1, "topic": "t", "partition": 0, "offset": 1, "appended_at_ms": world.time.ms}
     command = Forward(**{"spec": encode_job(spec), **known, **fields})  # type: ignore[arg-type]
-    world.broker.append("commands", world.home(spec.job_id), None, encode_command(command), at_ms=world.time.ms)
+    world.broker.append(
+        "commands", world.home(spec.job_id), None, encode_command(command), at_ms=world.time.ms
+    )
 
 
 @pytest.mark.parametrize("appended_at_ms", [-1, -(1 << 63), bounds.TIME_MAX_MS + 1, (1 << 63) - 1])
-def test_an_append_time_that_no_key_can_hold_is_refused_before_it_is_in_a_state(world: World, appended_at_ms: int) -> None:
+def test_an_append_time_that_no_key_can_hold_is_refused_before_it_is_in_a_state(
+    world: World, appended_at_ms: int
+) -> None:
     """Admitted as scheduled, such a job committed, and its timer then killed each owner."""
     forward(world, world.spec("later", run_at_ms=world.time.ms + 100), appended_at_ms=appended_at_ms)
     forward(world, world.spec("now"), appended_at_ms=appended_at_ms)
@@ -92,4 +96,7 @@ def test_emitted_jobs_that_nobody_can_read_are_quarantined_and_the_completion_co
     assert sorted(dead["refusal"] for dead in world.dead_letters()) == sorted(
         ["empty", "framing", "undecodable", "trailing_bytes", "out_of_bounds"]
     )
-    assert {"a": "succeeded", "child": "ready"} == {job_id: str(state.phase) for job_id, state in world.states().items()}
+    assert {job_id: str(state.phase) for job_id, state in world.states().items()} == {
+        "a": "succeeded",
+        "child": "ready",
+    }

@@ -51,5 +51,7 @@ def test_a_notice_out_of_bounds_is_refused(notice: Revoke | Drain) -> None:
 def test_the_largest_lease_is_read() -> None:
     spec = b"x" * bounds.SPEC_MAX_BYTES
     checkpoint = b"x" * bounds.CHECKPOINT_MAX_BYTES
-    largest = msgspec.structs.replace(LEASE, job_id="x" * 64, epoch=LONG_MAX, spec=spec, checkpoint=checkpoint)
+    largest = msgspec.structs.replace(
+        LEASE, job_id="x" * 64, epoch=LONG_MAX, spec=spec, checkpoint=checkpoint
+    )
     assert decode_notice(encode_notice(largest)) == largest

@@ -35,7 +35,8 @@ def test_what_no_dead_letter_can_hold_is_quarantined_by_reference_at_once(world:
 def test_rubbish_in_a_retry_topic_waits_in_bounded_memory_and_none_is_lost(world: World) -> None:
     world.checking = False
     offsets = [
-        world.broker.append("retry.30s", 0, None, b"x" * (MB // 2 + n), at_ms=world.time.ms) for n in range(40)
+        world.broker.append("retry.30s", 0, None, b"x" * (MB // 2 + n), at_ms=world.time.ms)
+        for n in range(40)
     ]
     engine = world.dispatchers["d1"].engine
     for _ in range(40):

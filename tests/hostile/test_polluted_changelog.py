@@ -20,7 +20,9 @@ RUBBISH = {
 
 @pytest.mark.parametrize("own_disk", [False, True])
 @pytest.mark.parametrize("what", RUBBISH)
-def test_rubbish_in_a_changelog_stops_no_owner(what: str, own_disk: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_rubbish_in_a_changelog_stops_no_owner(
+    what: str, own_disk: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     world = World()
     first = world.start("d1")
     world.submit("a")
