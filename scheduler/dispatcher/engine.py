@@ -272,8 +272,7 @@ class Engine:
         for number in polled.gained:
             self._lose(number)
             last_echo = self._last_echoes.get(number, 0)
-            seat = self._seats[number] = Seat(number, self._config.timing, last_echo)
-            self._restorer.begin(seat.number, self._wall_ms(), None)
+            self._seats[number] = Seat(number, self._config.timing, last_echo)
         if polled.lost or polled.gained:
             self._world.signals.rebalanced(sorted(self._seats))
 
@@ -291,7 +290,8 @@ class Engine:
             seat.store.close()
 
     def _restore(self) -> bool:
-        """Go on with restores; return whether any is under way."""
+        """Begin and go on with restores; return whether any is under way."""
+        self._begin_restores()
         if not self._restorer.running():
             return False
         mono_ms = self._clock.mono_ms()
@@ -305,6 +305,17 @@ class Engine:
         for number, held_by in self._restorer.held_back(mono_ms, self._config.held_back_ms):
             self._fence_holder(number, held_by, mono_ms)
         return True
+
+    def _begin_restores(self) -> None:
+        restoring = {restore.number for restore in self._restorer.running()}
+        for seat in self._seats.values():
+            if seat.stage is Stage.RESTORING and seat.number not in restoring:
+                store, seat.store = seat.store, None
+                try:
+                    self._restorer.begin(seat.number, self._wall_ms(), store)
+                except LogError as error:
+                    _log.warning("shard %d can't be restored yet: %s", seat.number, error)
+                    return  # the next turn asks again
 
     def _restored(self, seat: Seat, done: Done, meta: Meta) -> None:
         seat.store = done.store
@@ -333,7 +344,12 @@ class Engine:
         if mono_ms < self._fence_again_ms.get(meta.owner, mono_ms):
             return  # it takes half a second, serves all shards of that owner, and may not be whose transaction it is
         self._fence_again_ms[meta.owner] = mono_ms + _FENCE_AGAIN_MS
-        if self._log.fence_owner(meta.owner, meta.member):
+        try:
+            ended = self._log.fence_owner(meta.owner, meta.member)
+        except LogError as error:
+            _log.warning("shard %d: the open transaction of %s can't be ended yet: %s", number, meta.owner, error)
+            return
+        if ended:
             _log.warning("shard %d: ended the open transaction of %s, which has left", number, meta.owner)
 
     # -- when a turn fails -----------------------------------------------------------------------------
@@ -404,11 +420,6 @@ class Engine:
             _log.warning("no answer yet: %s", error)
             return False
         self._reopening = False
-        restoring = {restore.number for restore in self._restorer.running()}
-        for seat in self._seats.values():
-            if seat.number not in restoring:
-                store, seat.store = seat.store, None
-                self._restorer.begin(seat.number, self._wall_ms(), store)
         return True
 
     def _wall_ms(self) -> int:

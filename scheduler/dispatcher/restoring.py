@@ -19,7 +19,7 @@ from scheduler.core.job import JobState
 from scheduler.core.shard import index_delta
 from scheduler.core.validation import Refused
 from scheduler.dispatcher.config import Ground
-from scheduler.dispatcher.ports import Changelog, Restored, Store, Stores
+from scheduler.dispatcher.ports import Changelog, LogError, PositionLost, Restored, Store, Stores
 from scheduler.dispatcher.view import StoreView
 
 _INDEX_SLICE: Final = 500
@@ -184,15 +184,25 @@ class Restorer:
         self._running: dict[int, Restore] = {}
 
     def begin(self, number: int, now_ms: int, open_store: Store | None) -> None:
-        """Begin to restore a shard; `open_store` is one that this process holds open already."""
+        """Begin to restore a shard; `open_store` is one that this process holds open already.
+
+        Raises `LogError` if the log can't be asked now; the store is closed then.
+        """
         store = open_store if open_store is not None else self._stores.open(number)
         if store.offset >= 0 and not self._usable(store, now_ms):
             store = self._stores.wipe(number)
+        self._start(number, store, store.offset)
+
+    def _start(self, number: int, store: Store, offset: int) -> None:
         try:
-            self._changelog.begin(number, store.offset)
+            self._changelog.begin(number, offset)
         except ValueError:
             store = self._stores.wipe(number)
-            self._changelog.begin(number, -1)
+            self._start(number, store, -1)
+            return
+        except LogError:
+            store.close()
+            raise
         self._running[number] = Restore(number, store)
 
     def stop(self, number: int) -> None:
@@ -210,7 +220,12 @@ class Restorer:
         """Go on for about `budget_ms`; return the shards that are done."""
         if not self._running:
             return []
-        for restored in self._changelog.poll(budget_ms):
+        try:
+            slices = self._changelog.poll(budget_ms)
+        except PositionLost as lost:
+            self._begin_anew(lost.partition)  # the log's start moved past us: what we have is of no use
+            return []
+        for restored in slices:
             restore = self._running.get(restored.shard)
             if restore is not None:
                 restore.take(restored, now_ms)
@@ -222,11 +237,14 @@ class Restorer:
         """Begin anew if the restore took so long that deletions may have gone unseen; say whether it did."""
         if restore.as_of_ms is None or self._is_recent(restore.as_of_ms, now_ms):
             return False
-        self._changelog.stop(restore.number)
-        store = self._stores.wipe(restore.number)
-        self._changelog.begin(restore.number, -1)
-        self._running[restore.number] = Restore(restore.number, store)
+        self._begin_anew(restore.number)
         return True
+
+    def _begin_anew(self, number: int) -> None:
+        if self._running.pop(number, None) is None:
+            return
+        self._changelog.stop(number)
+        self._start(number, self._stores.wipe(number), -1)
 
     def held_back(self, mono_ms: int, after_ms: int) -> list[tuple[int, Meta | None]]:
         """Return shards whose end an open transaction has held back for `after_ms`, with the meta known so far."""
@@ -249,7 +267,32 @@ class Restorer:
             raise NotPrepared(
                 f"shard {restore.number} has no meta record: run 'scheduler topics apply --execute'"
             )
+        self._check_ground(restore.number, meta)
         return Done(restore.number, restore.store, meta, restore.orphans)
+
+    def _check_ground(self, number: int, meta: Meta) -> None:
+        """Refuse a shard whose `meta` speaks of other topics than those found at start.
+
+        Under another S one job id would have two homes; in a topic that was made anew the positions would skip
+        accepted jobs.
+        """
+        ground = self._ground
+        found = (LAYOUT, ground.cluster_id, ground.shards)
+        if (meta.layout, meta.cluster_id, meta.shards) != found:
+            raise NotPrepared(
+                f"shard {number} was made for layout {meta.layout}, cluster {meta.cluster_id}, {meta.shards} shards; "
+                f"found are layout {found[0]}, cluster {found[1]}, {found[2]} shards"
+            )
+        anew = [
+            topic
+            for topic, topic_id in meta.topic_ids.items()
+            if topic in meta.positions and ground.topic_ids.get(topic, topic_id) != topic_id
+        ]
+        if anew:
+            raise NotPrepared(
+                f"shard {number}: {', '.join(sorted(anew))} deleted and made anew; its unread records are gone, and "
+                "the positions kept here belong to the old topic"
+            )
 
     def _usable(self, store: Store, now_ms: int) -> bool:
         ground = self._ground

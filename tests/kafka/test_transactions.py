@@ -1,12 +1,14 @@
 """What commits, what is fenced, and what a failure asks of the caller."""
 
 import os
+import time
 
 import pytest
 from confluent_kafka.admin import NewTopic
 
 from scheduler.core.inputs import Input
 from scheduler.dispatcher.ports import Fenced, MustAbort, Outgoing
+from scheduler.kafka import transaction
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.client_settings import RECORD_MAX_BYTES
 from tests.kafka.seen import Seen, at, changelog, committed_keys, produce, topic_of, transact
@@ -186,6 +188,44 @@ def test_a_refusal_by_the_broker_names_the_foreign_record(owner, properties, ins
     owner.log.abort()
     goes_on(owner)
     assert committed_keys(properties, small, 0) == []
+
+
+def test_a_users_topic_that_does_not_exist_is_refused_at_once_and_named(
+    owner, properties, installed, monkeypatch
+):
+    """Left to the client, the record timed out with the transaction, named nobody, and came again for ever."""
+    monkeypatch.setattr(transaction, "_KNOWN_S", 0.0)
+    name = installed.prefix.rstrip("-.") + "_gone"
+    admin = Admin(properties)
+    admin.client.create_topics([NewTopic(name, 1, 1)])[name].result(10)
+    owner.log.begin()
+    owner.log.produce([*changelog(0, b"s"), Outgoing(name, -1, b"k", b"v", foreign=True)])
+    owner.log.flush()
+    owner.log.abort()
+    admin.client.delete_topics([name], operation_timeout=10)[name].result(20)
+    for topic in (name, installed.prefix.rstrip("-.") + "_never"):
+        began_s = time.monotonic()
+        owner.log.begin()
+        with pytest.raises(MustAbort) as refused:
+            owner.log.produce([*changelog(0, b"s"), Outgoing(topic, -1, b"k", b"v", foreign=True)])
+        assert (refused.value.topic, refused.value.key) == (topic, b"k")
+        owner.log.abort()
+        assert time.monotonic() - began_s < 2
+        goes_on(owner)
+
+
+def test_notices_to_nowhere_are_dropped_and_hold_nothing_up(owner, properties, installed):
+    began_s = time.monotonic()
+    nowhere = [
+        Outgoing(f"leases.{pool}", inbox, b"k", b"v")
+        for pool in ("nul\0inside", "", "no such pool", "x" * 128, "default")
+        for inbox in (-1, 2, 1 << 40)
+    ]
+    owner.log.release(nowhere * 10_000)
+    owner.log.release([Outgoing("leases.default", 1, b"k", b"arrives")])
+    assert time.monotonic() - began_s < 2
+    owner.until(lambda: keys_in(properties, installed, "leases.default", 1) == [b"k"])
+    goes_on(owner)
 
 
 def test_a_refusal_without_a_report_aborts_too(owner, properties, installed):
