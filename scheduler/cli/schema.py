@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,7 +82,7 @@ def _settings(path: Path | None) -> Settings:
     from scheduler.cli.settings_file import SettingsError, load_settings
 
     try:
-        return load_settings(path, "")
+        return load_settings(path, os.environ.get("JOBS_PREFIX", "jobs."))
     except SettingsError as error:
         raise exits.Failed(str(error)) from error
 

@@ -1,10 +1,10 @@
-"""What SIGINT and SIGTERM do while a command runs in the foreground."""
+"""What SIGINT, SIGTERM and SIGHUP do while a command runs in the foreground."""
 
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -27,9 +27,11 @@ def signals_call(asked_to_stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _handled_by(numbers: tuple[signal.Signals, ...], handler: Callable[[], None]) -> Iterator[None]:
-    old = [signal.signal(number, lambda *_: handler()) for number in numbers]
+    # What `nohup` has ignored stays ignored.
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    old = [signal.signal(number, lambda *_: handler()) for number in heeded]
     try:
         yield
     finally:
-        for number, former in zip(numbers, old, strict=True):
+        for number, former in zip(heeded, old, strict=True):
             signal.signal(number, former)

@@ -85,17 +85,16 @@ def worker(
 
 def run(connection: Connection, config: ParentConfig, prefix: str) -> int:
     """Put a worker together and run it until it is told to stop; return its exit code."""
-    import logging
-
     from scheduler.cli.failpoints import FailingLink, failpoint_from
     from scheduler.codec.job import decode_job
     from scheduler.kafka.inbox import KafkaLink
+    from scheduler.observe.logs import configure_logs
     from scheduler.worker.clock import SystemClock
     from scheduler.worker.guarding import GuardDiedError
     from scheduler.worker.parent import Parent, WorkerError
     from scheduler.worker.ports import JoinError, Link
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure_logs()
     link: Link = KafkaLink(connection.properties, prefix, config.worker)
     if "JOBS_FAILPOINT" in os.environ:
         link = FailingLink(link, failpoint_from(os.environ))

@@ -187,7 +187,7 @@ def _refuse(
 ) -> None:
     # The revoke carries the token that the report named: a worker obeys it only for a run that it holds
     # under that token, so a forged report can't stop anybody's live run.
-    reason = _stale_reason(state, report.epoch)
+    reason = _stale_reason(state, report.epoch, report.token)
     shard.changes.counts["stale_reports", reason] += 1
     revoke = Revoke(sender.boot_id, report.job_id, report.epoch, report.token, shard.number, "unknown")
     shard.notify(sender.pool, sender.inbox, revoke)
@@ -201,12 +201,15 @@ def _refuse(
     shard.put(msgspec.structs.replace(state, history=history))
 
 
-def _stale_reason(state: JobState | None, epoch: int) -> str:
+def _stale_reason(state: JobState | None, epoch: int, token: bytes) -> str:
     if state is None:
         return "unknown_job"
     if state.epoch != epoch:
         return "epoch"
-    return "finished" if state.phase in ENDED else "token"
+    if state.phase in ENDED:
+        return "finished"
+    known = state.grant is not None and compare_digest(state.grant.token, token)
+    return "lease_over" if known else "token"
 
 
 # -- renewals ---------------------------------------------------------------------------------------
@@ -301,7 +304,10 @@ def _with_run(
         sender.release if sender else "",
         error,
     )
-    return msgspec.structs.replace(state, history=with_attempt(state.history, attempt))
+    told = f"attempt {attempt.attempt}, epoch {given.epoch}, {given.worker}"
+    event = Event(moment.now_ms, outcome, f"{told}: {error.error_class}" if error else told)
+    history = with_event(with_attempt(state.history, attempt), event)
+    return msgspec.structs.replace(state, history=history)
 
 
 def with_lost_run(state: JobState, moment: Moment, outcome: str) -> JobState:

@@ -1,6 +1,7 @@
-"""Logs of the long-running commands: lines for people on a terminal, one JSON object a line elsewhere."""
+"""Logs of the long-running commands: lines for people, or with `JOBS_LOG_FORMAT=json` one JSON object a line."""
 
 import logging
+import os
 import sys
 
 import structlog
@@ -25,6 +26,11 @@ def configure_logs(level: int = logging.INFO) -> None:
 
 
 def _rendering() -> list[structlog.typing.Processor]:
-    if sys.stderr.isatty():
-        return [structlog.dev.ConsoleRenderer()]
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    if os.environ.get("JOBS_LOG_FORMAT") == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    # The plain traceback, since the rich one shows local variables, and payloads are among them.
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+        )
+    ]

@@ -165,9 +165,11 @@ def test_an_abort_of_the_announcement_is_no_crash(world):
     world.submit("a")
     make_careful(world, world.home("a"))
     d2 = world.join("d2")
+    world.until(lambda: "echo" in d2.log.calls)  # claimed; nothing is read yet
     for _ in range(TRIES + 3):
         d2.log.fail("commit", abort)
     world.turn(60)
+    assert d2.signals.failures["abort"] == TRIES + 3
     assert world.dead_letters() == []
     assert world.state().phase == "ready"
 

@@ -211,7 +211,7 @@ def test_the_first_refused_report_of_an_epoch_goes_to_the_timeline(world, worker
     for _ in range(3):
         worker.done(first, result=b"x" * 17)
         world.turn()
-    (event,) = world.state().history.timeline
+    (event,) = [event for event in world.state().history.timeline if event.event == "stale_report"]
     assert event.event == "stale_report"
     assert f"epoch {first.epoch}" in event.text
     assert "17 bytes" in event.text

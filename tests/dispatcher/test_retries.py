@@ -161,18 +161,33 @@ def test_a_lost_record_is_missed_although_others_wait_in_other_tiers_and_in_its_
     assert world.counts["retry_records_missed",] == 1
 
 
-def test_a_backlog_that_is_not_read_yet_is_not_taken_for_lost(world, d1, worker):
+def test_a_backlog_that_is_not_read_yet_is_not_taken_for_lost(world, worker):
     snooze(world, worker, 30_000)
     world.kill("d1")
     world.time.ms += 3_600_000
     d2 = world.join("d2")
-    d2.log.read_at_most = 0
-    world.turn(10)
-    d2.log.read_at_most = None
+    shard = world.home("a")
+    d2.log.paused.add((shard, Input.RETRY_30S))
     world.until(d2.is_active)
-    world.turn(5)
+    world.wait(5_000)
+    assert world.state().phase == "retrying"
+    d2.log.resume(shard, Input.RETRY_30S, d2.engine.seats[shard].positions[Input.RETRY_30S])
+    world.turn(3)
     assert world.state().phase == "ready"
     assert world.counts["retry_records_missed",] == 0
+
+
+def test_a_tier_that_is_read_in_parts_does_not_hide_what_another_one_lost(world, d1, worker):
+    world.checking = False
+    same = many_snoozed(world, worker, READ_AHEAD + 20, 7_200_000)
+    assert d1.engine.seats[0].rooms[Input.RETRY_30M].paused
+    lost = next(f"late-{n}" for n in range(100) if world.home(f"late-{n}") == 0)
+    lose_retries(d1)
+    snooze(world, worker, 5_000, lost)
+    keep_retries(d1)
+    world.wait(70_000)
+    assert world.state(lost).phase == "ready"
+    assert all(world.state(job_id).phase == "retrying" for job_id in same[:3])
 
 
 def lose_retries(dispatcher) -> None:

@@ -20,7 +20,8 @@ def root() -> Iterator[logging.Logger]:
     root.setLevel(level)
 
 
-def test_elsewhere_than_on_a_terminal_a_line_is_one_json_object(capsys):
+def test_on_request_a_line_is_one_json_object(capsys, monkeypatch):
+    monkeypatch.setenv("JOBS_LOG_FORMAT", "json")
     configure_logs()
     logging.getLogger("scheduler.x").warning("%d shards\nlost", 3)
     (line,) = capsys.readouterr().err.splitlines()
@@ -29,7 +30,8 @@ def test_elsewhere_than_on_a_terminal_a_line_is_one_json_object(capsys):
     assert told == {"event": "3 shards\nlost", "level": "warning", "logger": "scheduler.x"}
 
 
-def test_an_exception_is_part_of_its_line(capsys):
+def test_an_exception_is_part_of_its_line(capsys, monkeypatch):
+    monkeypatch.setenv("JOBS_LOG_FORMAT", "json")
     configure_logs()
     try:
         raise ValueError("why")
@@ -52,3 +54,16 @@ def test_what_is_below_the_level_is_not_told(capsys):
     configure_logs(logging.WARNING)
     logging.getLogger("scheduler.x").info("nothing new")
     assert not capsys.readouterr().err
+
+
+def test_lines_for_people_show_no_local_variables(capsys):
+    configure_logs()
+    secret = "marker-in-a-payload"
+    try:
+        int(secret[:0])
+    except ValueError:
+        logging.getLogger("scheduler.x").exception("crashed")
+    told = capsys.readouterr().err
+    assert "crashed" in told
+    assert "ValueError" in told
+    assert secret not in told.replace(f'secret = "{secret}"', "")
