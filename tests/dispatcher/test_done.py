@@ -204,6 +204,10 @@ def test_a_report_of_an_unknown_job_is_answered(world, worker):
     assert "nobody" not in world.states()
 
 
+def refused_reports(world):
+    return [event for event in world.state().history.timeline if event.event == "stale_report"]
+
+
 def test_the_first_refused_report_of_an_epoch_goes_to_the_timeline(world, worker):
     first = grant(world, worker)
     expire(world)
@@ -211,7 +215,7 @@ def test_the_first_refused_report_of_an_epoch_goes_to_the_timeline(world, worker
     for _ in range(3):
         worker.done(first, result=b"x" * 17)
         world.turn()
-    (event,) = [event for event in world.state().history.timeline if event.event == "stale_report"]
+    (event,) = refused_reports(world)
     assert event.event == "stale_report"
     assert f"epoch {first.epoch}" in event.text
     assert "17 bytes" in event.text
@@ -220,7 +224,7 @@ def test_the_first_refused_report_of_an_epoch_goes_to_the_timeline(world, worker
     grant_again(world, worker)
     worker.fail(second)
     world.turn(2)
-    assert len(world.state().history.timeline) == 2
+    assert len(refused_reports(world)) == 2
 
 
 def test_forged_epochs_do_not_fill_the_timeline(world, worker):
