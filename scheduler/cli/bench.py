@@ -28,7 +28,7 @@ def bench() -> None:
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
-@bench.command()
+@bench.command(short_help="Drain a backlog of jobs.")
 @click.option("--jobs", default=50_000, show_default=True, type=click.IntRange(100))
 @click.option(
     "--slots",
@@ -46,7 +46,7 @@ def drain(ctx: click.Context, jobs: int, slots: int, as_json: bool) -> None:
     _report(ctx, lambda properties: run(properties, jobs, slots), as_json=as_json)
 
 
-@bench.command()
+@bench.command(short_help="Time from submit to start, at a steady rate.")
 @click.option("--rate", default=100, show_default=True, type=click.IntRange(1, 5_000), help="Jobs a second.")
 @click.option("--seconds", default=20, show_default=True, type=click.IntRange(1, 3_600))
 @_as_json
@@ -58,7 +58,7 @@ def latency(ctx: click.Context, rate: int, seconds: int, as_json: bool) -> None:
     _report(ctx, lambda properties: run(properties, rate, seconds), as_json=as_json)
 
 
-@bench.command()
+@bench.command(short_help="Submit from one process with submit_many.")
 @click.option("--jobs", default=200_000, show_default=True, type=click.IntRange(100))
 @_as_json
 @click.pass_context
@@ -69,7 +69,7 @@ def submit(ctx: click.Context, jobs: int, as_json: bool) -> None:
     _report(ctx, lambda properties: run(properties, jobs), as_json=as_json)
 
 
-@bench.command()
+@bench.command(short_help="Run many scheduled jobs.")
 @click.option("--jobs", default=200_000, show_default=True, type=click.IntRange(100))
 @_as_json
 @click.pass_context

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
+from scheduler.cli import exits
 from scheduler.kafka.connection import BOOTSTRAP, connection_from, properties_from
+
+ANSWER_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,16 @@ class Connection:
     def bootstrap(self) -> str:
         """``bootstrap.servers``."""
         return self.properties[BOOTSTRAP]
+
+    def require_answer(self, within_s: float = ANSWER_S) -> None:
+        """Raise exits.Unavailable, with what to do, unless a broker answers."""
+        from scheduler.kafka.readiness import answers
+
+        if not answers(self.properties, within_s):
+            raise exits.Unavailable(
+                f"no broker answered at {self.bootstrap}. "
+                "Start one with 'scheduler dev', or set KAFKA_BOOTSTRAP_SERVERS"
+            )
 
 
 def connection_of(

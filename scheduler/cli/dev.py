@@ -29,18 +29,36 @@ class DevGroup(click.Group):
             args = ["up", *args]
         return super().parse_args(ctx, args)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Say that a name without a colon is no target, and which command it nearly is."""
+        from difflib import get_close_matches
+
+        name = args[0]
+        if name not in self.commands and not name.startswith("-"):
+            module = name.removesuffix(".py").replace("/", ".")
+            near = get_close_matches(name, [n for n, command in self.commands.items() if not command.hidden], 1)
+            meant = f". Did you mean '{near[0]}'?" if near else ""
+            ctx.fail(f"'{name}' is neither a command nor MODULE:APP, like {module}:app{meant}")
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=DevGroup, subcommand_metavar="[MODULE:APP | --demo | COMMAND] [ARGS]...")
 def dev() -> None:
-    r"""Everything on this machine.
+    """Everything on this machine.
 
     \b
-    scheduler dev jobs:app    a broker, a dispatcher, and a worker that starts anew when your code changes
-    scheduler dev --demo      the main job from end to end, with processes killed on the way
-    scheduler dev kafka       the broker alone
+    scheduler dev jobs:app  a broker, a dispatcher, and a worker that
+                            starts anew when your code changes
+    scheduler dev --demo    the main job from end to end, with processes
+                            killed on the way
+    scheduler dev kafka     the broker alone
+
+    Each has options of its own: scheduler dev jobs:app --help
 
     Data stays from run to run below $JOBS_DEV_DIR (default ~/.local/state/kafka-scheduler).
-    """
+    """  # noqa: D301 - click wants the character itself
 
 
 _port = click.option(

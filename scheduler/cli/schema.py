@@ -27,7 +27,7 @@ def schema() -> None:
     """The record schemas."""
 
 
-@schema.command("list")
+@schema.command("list", short_help="Names, fingerprints, and where each is accepted.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_schemas(as_json: bool) -> int:
     """Names, fingerprints as they stand in front of a record, and the topics where each is accepted."""
@@ -45,7 +45,7 @@ def list_schemas(as_json: bool) -> int:
     return exits.OK
 
 
-@schema.command()
+@schema.command(short_help="Check a record in a file, or the last ones of a topic.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
 @click.option("--topic", help="Look at the last records of a submit topic instead; its full name.")
 @click.option("--last", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many.")
@@ -117,6 +117,7 @@ def _check_topic(
     from scheduler.dispatcher.ports import LogError
     from scheduler.kafka.tail import last_records
 
+    connection.require_answer()
     try:
         tail = last_records(connection.properties, topic, last)
     except LookupError as error:

@@ -64,7 +64,7 @@ _prefix = click.option(
 )
 
 
-@topics.command()
+@topics.command(short_help="Create the topics that are missing.")
 @_shards
 @_leases
 @_copies
@@ -100,7 +100,7 @@ def apply(
     return exits.OK
 
 
-@topics.command()
+@topics.command(short_help="Compare the topics with what they must be.")
 @_shards
 @_leases
 @_copies
@@ -128,7 +128,7 @@ def verify(
     return exits.OK
 
 
-@topics.command()
+@topics.command(short_help="Print the topics in the words of another tool.")
 @click.option("--as", "form", type=click.Choice(FORMATS), default="json", show_default=True)
 @_shards
 @_leases

@@ -102,6 +102,7 @@ def run(connection: Connection, config: ParentConfig, prefix: str) -> int:
     try:
         return parent.run()
     except JoinError as error:
+        connection.require_answer(1.0)
         raise exits.Unavailable(str(error)) from error
     except (WorkerError, GuardDiedError) as error:
         raise exits.Failed(str(error)) from error

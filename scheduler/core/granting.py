@@ -145,4 +145,3 @@ def lease_of(shard: int, state: JobState, given: Grant, raw: bytes) -> Lease:
         state.checkpoint,
         raw,
     )
-

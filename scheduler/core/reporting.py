@@ -62,7 +62,9 @@ def on_done(shard: Shard, moment: Moment, done: Done, *, unpublished: str = "") 
 
 
 def _refuse_emits(shard: Shard, moment: Moment, state: JobState, why: str) -> None:
-    why = why.encode()[: bounds.ERROR_MAX_BYTES].decode(errors="ignore")  # a run may name any topics, 100 of them
+    why = why.encode()[: bounds.ERROR_MAX_BYTES].decode(
+        errors="ignore"
+    )  # a run may name any topics, 100 of them
     error = ErrorInfo("EmitRefused", why)
     dead_letter(shard, moment, _with_run(state, moment, "failed", None, error), DeathReason.EMIT_REFUSED)
 

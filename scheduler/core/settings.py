@@ -55,7 +55,9 @@ class Settings:
 
     def emits(self) -> frozenset[str]:
         """Return every topic that some queue may emit to."""
-        return frozenset().union(*(of.emits for of in [*self._exact.values(), *(of for _, of in self._patterns)]))
+        return frozenset().union(
+            *(of.emits for of in [*self._exact.values(), *(of for _, of in self._patterns)])
+        )
 
     def _find(self, name: str) -> QueueSettings:
         if name in self._exact:

@@ -49,7 +49,9 @@ class Shard:
         self.read_up_to_ms: dict[Input, int] = dict.fromkeys(SUBMITS, 0)
         self._view = view
         self._live: dict[str, JobState] = {}
-        self._ready: dict[str, JobState] = {}  # some of those in the store, so that granting need not decode them
+        self._ready: dict[
+            str, JobState
+        ] = {}  # some of those in the store, so that granting need not decode them
         self._committed_epoch = epoch
         self._grants = False  # not while adopting
         self._lanes: set[bytes] = set()

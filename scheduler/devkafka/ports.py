@@ -35,8 +35,8 @@ def require_free(port: int) -> None:
     """Raise PortTakenError, with what to do, if something listens on ``port``."""
     if not is_free(port):
         raise PortTakenError(
-            f"port {port} of {LOOPBACK} is taken by another program; stop that program, or choose another port "
-            f"(for example {port + 100})"
+            f"port {port} of {LOOPBACK} is taken by another program; stop that program, or choose another port, "
+            f"for example with --port {port + 100}"
         )
 
 

@@ -34,7 +34,9 @@ class Care:
         self._safe_at_ms = mono_ms + SURVIVED_MS
         self.coordinates = meta.careful
         self.tries = meta.careful_crashes
-        self._suspect = meta.careful if _is_unread(meta) else ""  # what the last owner was trying when it died
+        self._suspect = (
+            meta.careful if _is_unread(meta) else ""
+        )  # what the last owner was trying when it died
         self._suspect_until_ms = mono_ms + _SUSPECT_FIRST_MS
         self._counted = ""  # the coordinates that this owner has counted a try for
         self._announced = False  # the coordinates are in a meta that this owner committed

@@ -347,7 +347,9 @@ class Engine:
         try:
             ended = self._log.fence_owner(meta.owner, meta.member)
         except LogError as error:
-            _log.warning("shard %d: the open transaction of %s can't be ended yet: %s", number, meta.owner, error)
+            _log.warning(
+                "shard %d: the open transaction of %s can't be ended yet: %s", number, meta.owner, error
+            )
             return
         if ended:
             _log.warning("shard %d: ended the open transaction of %s, which has left", number, meta.owner)

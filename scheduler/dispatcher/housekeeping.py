@@ -74,4 +74,6 @@ class Housekeeping:
         self._next_clock_ms = mono_ms + _CLOCK_EVERY_MS
         difference_ms = self._clock.difference_ms()
         if abs(difference_ms) > ALARM_MS:
-            _log.error("this machine's clock is %d ms off the brokers': scheduled jobs start late", difference_ms)
+            _log.error(
+                "this machine's clock is %d ms off the brokers': scheduled jobs start late", difference_ms
+            )

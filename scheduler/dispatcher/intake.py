@@ -157,7 +157,9 @@ def quarantine(shard: Shard, record: Record, topic: str, reason: Refusal, detail
     """
     key, value = record.key or b"", record.value or b""
     if len(key) + len(value) > _QUARANTINED_MAX_BYTES:
-        detail = f"{detail}; its {len(key) + len(value)} bytes are more than a dead letter holds: they stay there"
+        detail = (
+            f"{detail}; its {len(key) + len(value)} bytes are more than a dead letter holds: they stay there"
+        )
         key = value = b""
     headers = _headers(reason, detail, topic, record.shard, record.offset)
     shard.changes.outputs.append(DeadLetter(key, value, headers))

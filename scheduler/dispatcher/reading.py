@@ -271,7 +271,9 @@ class Reading:
             room.paused = True
             seat.at_end.discard(record.input)
             self._log.pause(seat.number, record.input)
-            self._drop_pending({(seat.number, record.input)})  # the rest is read again from behind the room's last
+            self._drop_pending(
+                {(seat.number, record.input)}
+            )  # the rest is read again from behind the room's last
 
     def _take_due_retries(self, seats: dict[int, Seat], moment: Moment, limit: int) -> None:
         # A part of each turn is theirs, however much the other inputs hold; and another shard is first each turn.
@@ -304,7 +306,9 @@ class Reading:
         detail = ""
         topic = self._intake.topic(record)
         if self._suspicion.is_unfit(record):
-            detail = "its bytes were refused as a dead letter; they stay where they are until that is cleaned up"
+            detail = (
+                "its bytes were refused as a dead letter; they stay where they are until that is cleaned up"
+            )
             record = msgspec.structs.replace(record, key=None, value=None)
         quarantine(seat.shard, record, topic, Refusal.CRASHED_DISPATCHER, detail)
 

@@ -51,7 +51,9 @@ class Seat:
         self.adopt_from = 0  # the first echo that ends the adoption
         self.dirty_since_ms: int | None = None  # since when positions are uncommitted
         self.tidy_at_ms = 0
-        self.orphans: list[bytes] = []  # keys of job records without a state, until the claim has quarantined them
+        self.orphans: list[
+            bytes
+        ] = []  # keys of job records without a state, until the claim has quarantined them
 
     @property
     def shard(self) -> Shard:

@@ -20,9 +20,13 @@ class Suspicion(msgspec.Struct):
     """What is suspected after failed turns."""
 
     failed_once: set[Coordinates] = msgspec.field(default_factory=set)
-    alone: set[Coordinates] = msgspec.field(default_factory=set)  # failed again: one a turn while there are any
+    alone: set[Coordinates] = msgspec.field(
+        default_factory=set
+    )  # failed again: one a turn while there are any
     condemned: set[Coordinates] = msgspec.field(default_factory=set)
-    unfit: set[Coordinates] = msgspec.field(default_factory=set)  # condemned, and refused as a dead letter too
+    unfit: set[Coordinates] = msgspec.field(
+        default_factory=set
+    )  # condemned, and refused as a dead letter too
 
     def turn_limit(self, usual: int) -> int:
         """Return how many records the next turn may take."""

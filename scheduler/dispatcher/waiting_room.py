@@ -10,7 +10,9 @@ from typing import Final
 from scheduler.dispatcher.ports import Record
 
 READ_AHEAD: Final = 500
-READ_AHEAD_BYTES: Final = 1 << 20  # twice as many as that many retry records have; what is no such record may be large
+READ_AHEAD_BYTES: Final = (
+    1 << 20
+)  # twice as many as that many retry records have; what is no such record may be large
 
 
 class WaitingRoom:

@@ -102,10 +102,10 @@ class Arguments:
         if len(args) > len(self._order):
             raise InvalidJob(f"{self.name}: takes {len(self._order)} arguments, got {len(args)}")
         names = values.keys()
-        if not names >= self._required:
-            raise InvalidJob(f"{self.name}: argument {min(self._required - names)!r} is missing")
         if not names <= self._all:
             raise InvalidJob(f"{self.name}: {unknown('argument', min(names - self._all), self._order)}")
+        if not names >= self._required:
+            raise InvalidJob(f"{self.name}: argument {min(self._required - names)!r} is missing")
         return values
 
     def _check(self, name: str, value: Any) -> None:

@@ -6,11 +6,13 @@ EXECUTOR is `process`, `asyncio`, `thread`, or `auto`: `asyncio` if every job is
 Standard output goes to standard error: the parent may need the former for itself.
 """
 
+import importlib
 import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from types import TracebackType
+from typing import Final, NoReturn
 
 from scheduler.worker import joblogs
 from scheduler.worker.app import App
@@ -18,6 +20,8 @@ from scheduler.worker.definition import Kind
 from scheduler.worker.executors.handlers import Handlers
 from scheduler.worker.upstream import Upstream
 from scheduler.worker.wire import Broken, Ready, TypeInfo
+
+_IMPORTLIB: Final = importlib.__file__
 
 
 class NoAppError(Exception):
@@ -29,11 +33,18 @@ def load_app(target: str) -> App:
     module_name, _, attribute = target.partition(":")
     if not module_name or not attribute:
         raise NoAppError(f"{target!r} is not MODULE:APP")
-    module = import_module(module_name)
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name not in _with_parents(module_name):
+            raise
+        raise NoAppError(f"No module named {error.name!r} in the current directory or on the path") from None
     app = getattr(module, attribute, None)
     if not isinstance(app, App):
         found = "nothing" if app is None else f"a {type(app).__name__}"
-        raise NoAppError(f"{module_name} has no App named {attribute!r}, but {found}")
+        apps = sorted(name for name, value in vars(module).items() if isinstance(value, App))
+        there = f"; it has {', '.join(apps)}" if apps else ""
+        raise NoAppError(f"{module_name} has no App named {attribute!r}, but {found}{there}")
     if not app.jobs:
         raise NoAppError(f"{target} has no jobs: no function is decorated with @{attribute}.job()")
     return app
@@ -71,6 +82,20 @@ def serve(upstream: Upstream, target: str, wanted: str, slots: int) -> None:
         run_serially(handlers, upstream, ready)
 
 
+def _with_parents(module_name: str) -> list[str]:
+    parts = module_name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+def _without_imports(tb: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the user's first frame on: what leads there is this file's and the import system's."""
+    while tb is not None and tb.tb_frame.f_code.co_filename.startswith(
+        (__file__, "<frozen importlib", _IMPORTLIB)
+    ):
+        tb = tb.tb_next
+    return tb
+
+
 def main() -> NoReturn:
     """Be a child as the command line says."""
     fd, target, wanted, slots = sys.argv[1:5]
@@ -84,7 +109,9 @@ def main() -> NoReturn:
         upstream.send(Broken(str(error)))
         sys.exit(1)
     except BaseException as error:  # noqa: BLE001 - a module may raise anything at import, SystemExit too
-        upstream.send(Broken("".join(traceback.format_exception(error)).rstrip()))
+        user_tb = _without_imports(error.__traceback__)
+        lines = traceback.format_exception(type(error), error, user_tb)
+        upstream.send(Broken("".join(lines).rstrip()))
         sys.exit(1)
     sys.exit(0)
 

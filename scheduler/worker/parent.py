@@ -29,6 +29,7 @@ from scheduler.worker.actions import (
 from scheduler.worker.crew import Began, Crew, CrewConfig, CrewEvent, Gone, OverMemory
 from scheduler.worker.deadlines import DeadlineTable
 from scheduler.worker.desk import SessionConfig
+from scheduler.worker.failures import FailureLog
 from scheduler.worker.guarding import Guard
 from scheduler.worker.offers import NEVER
 from scheduler.worker.ports import Clock, Delivered, Joined, Link, LinkEvent, LinkFailed, Received
@@ -94,6 +95,7 @@ class Parent:
         self._announce = announce
         self._selector = selectors.DefaultSelector()
         self._session: Session | None = None
+        self._failures = FailureLog()
         self._actions: deque[Action] = deque()
         self._told_to_stop = 0  # by so many signals
         self._told_to_drain = 0  # by a notice: 1
@@ -302,7 +304,9 @@ class Parent:
             now_ms = self._clock.mono_ms()
             if isinstance(action, SendReport):
                 self._link.send(action.ticket, action.partition, action.report)
+                self._failures.reported(action.report)
             elif isinstance(action, StartRun):
+                self._failures.started(action)
                 crew.start(action, now_ms)
             elif isinstance(action, GuardRun):
                 crew.guard(action)

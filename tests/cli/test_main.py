@@ -68,6 +68,9 @@ def test_later_sources_of_the_connection_win(tmp_path):
     [
         (["--no-such-option"], exits.USAGE, "No such option"),
         (["dispathcer"], exits.USAGE, "Did you mean 'dispatcher'?"),
+        (["dev", "stp"], exits.USAGE, "Did you mean 'stop'?"),
+        (["dev", "shop"], exits.USAGE, "'shop' is neither a command nor MODULE:APP, like shop:app"),
+        (["dev", "shop.py"], exits.USAGE, "MODULE:APP, like shop:app"),
         (["-X", "no-equals-sign", "dev"], exits.USAGE, "'no-equals-sign' is not KEY=VALUE"),
         (["--command-config", "/no/such/file", "dev"], exits.USAGE, "does not exist"),
         (["--help"], exits.OK, ""),

@@ -1,5 +1,7 @@
 """Index keys follow from the state alone, and their byte order is the order of what they stand for."""
 
+import itertools
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -47,7 +49,7 @@ def states(draw, job_id: str | None = None) -> JobState:
 def test_a_delta_takes_the_index_from_one_state_to_the_next(data):
     chain = [None, *data.draw(st.lists(st.one_of(st.none(), states("a")), max_size=6))]
     index: set[bytes] = set()
-    for before, now in zip(chain, chain[1:], strict=False):
+    for before, now in itertools.pairwise(chain):
         added: list[bytes] = []
         deletes: list[bytes] = []
         index_delta(before, now, added, deletes)
@@ -108,6 +110,20 @@ def test_prefixes_differ():
 @pytest.mark.parametrize(("due_ms", "expires_at_ms", "first"), [(5, 9, 5), (9, 5, 5), (7, 0, 7)])
 def test_a_scheduled_job_is_looked_at_when_the_first_of_its_times_comes(due_ms, expires_at_ms, first):
     state = JobState(
-        "a", Phase.SCHEDULED, 1, "t", "q", "x", 3, b"d", 1, 2, 5, 1_000, has_key=False, due_ms=due_ms, expires_at_ms=expires_at_ms
+        "a",
+        Phase.SCHEDULED,
+        1,
+        "t",
+        "q",
+        "x",
+        3,
+        b"d",
+        1,
+        2,
+        5,
+        1_000,
+        has_key=False,
+        due_ms=due_ms,
+        expires_at_ms=expires_at_ms,
     )
     assert index_keys(state) == (keyspace.timed_key(keyspace.TIMER, first, "a"),)

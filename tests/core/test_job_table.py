@@ -71,7 +71,7 @@ def test_a_job_is_born_in_few_states(phase):
 
 
 def test_every_phase_is_live_or_ended_and_has_a_plain_word():
-    assert LIVE | ENDED == set(Phase)
+    assert set(Phase) == LIVE | ENDED
     assert not LIVE & ENDED
     assert STATUS.keys() == set(Phase)
     assert STATUS[Phase.EXPIRED] == "cancelled"

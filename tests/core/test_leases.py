@@ -117,12 +117,18 @@ def test_a_timeout_comes_after_the_workers():
     assert [each.job_id for each in leases.timeouts(100 + 300_000 + TIMING.timeout_grace_ms)] == ["a"]
 
 
-@pytest.mark.parametrize(("lease_ms", "margin_ms"), [(10_000, 1_000), (20_000, 2_000), (60_000, 6_000), (100, 1_000)])
+@pytest.mark.parametrize(
+    ("lease_ms", "margin_ms"), [(10_000, 1_000), (20_000, 2_000), (60_000, 6_000), (100, 1_000)]
+)
 def test_the_margin_is_a_tenth_but_a_second_at_least(lease_ms, margin_ms):
     assert TIMING.margin_ms(lease_ms) == margin_ms
 
 
-@given(st.lists(st.tuples(st.sampled_from(["grant", "renew", "echo", "wait"]), st.integers(0, 9_000)), max_size=60))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["grant", "renew", "echo", "wait"]), st.integers(0, 9_000)), max_size=60
+    )
+)
 def test_what_looks_due_is_what_an_echo_sent_now_would_end(events):
     leases = Leases(TIMING)
     now_ms, epoch = 0, 0

@@ -48,7 +48,14 @@ def test_a_backoff_stays_within_its_bounds_whatever_the_record_says(backoff, fai
 def test_the_ceiling_doubles_up_to_the_most():
     backoff = Backoff(base_ms=1_000, factor=2.0, max_ms=10_000)
     almost = 1 - 2**-53
-    assert [round(backoff_ms(backoff, n, almost), -2) for n in range(1, 7)] == [1_000, 2_000, 4_000, 8_000, 10_000, 10_000]
+    assert [round(backoff_ms(backoff, n, almost), -2) for n in range(1, 7)] == [
+        1_000,
+        2_000,
+        4_000,
+        8_000,
+        10_000,
+        10_000,
+    ]
 
 
 def test_jitter_is_full_and_keeps_its_resolution():

@@ -29,7 +29,9 @@ def replayed(broker: FaultBroker, shard: int, before: int = 1 << 60) -> dict[byt
 
 def states_in(values: dict[bytes, bytes]) -> dict[str, JobState]:
     return {
-        key[1:].decode(): decode_state(value) for key, value in values.items() if key.startswith(keyspace.STATE)
+        key[1:].decode(): decode_state(value)
+        for key, value in values.items()
+        if key.startswith(keyspace.STATE)
     }
 
 
@@ -45,7 +47,9 @@ def _check_seat(seat: Seat, broker: FaultBroker) -> None:
     assert seat.store is not None
     stored = dict(seat.store.scan(_FIRST, _LAST, 1 << 30))
     durable = {key: value for key, value in stored.items() if key.startswith(DURABLE)}
-    assert durable == replayed(broker, seat.number, seat.store.offset), "the store is a prefix of the changelog"
+    assert durable == replayed(broker, seat.number, seat.store.offset), (
+        "the store is a prefix of the changelog"
+    )
     states = states_in(durable)
     check_index(stored, states)
     check_specs(stored, states)
@@ -80,7 +84,9 @@ def _check_memory(seat: Seat, states: dict[str, JobState], stored: dict[bytes, b
     leased = {(job_id, state.epoch) for job_id, state in states.items() if state.phase is Phase.LEASED}
     assert {(state.job_id, state.epoch) for state in shard.live()} == leased
     assert {(entry.job_id, entry.epoch) for entry in seat.leases} == leased, "one renewal entry a live lease"
-    assert all(states[job_id] == state for job_id, state in shard._ready.items()), "what is kept in memory is true"
+    assert all(states[job_id] == state for job_id, state in shard._ready.items()), (
+        "what is kept in memory is true"
+    )
     assert shard.epoch >= max((state.epoch for state in states.values()), default=0)
     _check_heads(seat, shard, stored)
 
@@ -132,7 +138,9 @@ def check_history(broker: FaultBroker) -> None:
             state = decode_state(stored.value)
             before = last.get(job_id)
             if before is None:
-                assert state.epoch == 0 or state.epoch > forgotten.get(job_id, 0), "a forgotten id starts higher"
+                assert state.epoch == 0 or state.epoch > forgotten.get(job_id, 0), (
+                    "a forgotten id starts higher"
+                )
             else:
                 assert state.phase in reach[before.phase], f"{job_id}: {before.phase} -> {state.phase}"
                 assert state.epoch >= before.epoch

@@ -84,7 +84,9 @@ class FaultLog(MemoryLog):
         if self.lost_positions:
             raise self.lost_positions.pop(0)
         assigned = self.group.shards_of(self.owner)
-        if self.owner in self.group.evicted:  # thrown out meanwhile: it joins again, and begins anew with all it gets
+        if (
+            self.owner in self.group.evicted
+        ):  # thrown out meanwhile: it joins again, and begins anew with all it gets
             self.group.evicted.discard(self.owner)
             self._again = set(assigned)
         again, self._again = self._again & self.owned & assigned, set()
@@ -162,7 +164,7 @@ class FaultLog(MemoryLog):
         last: dict[int, int] = {}
         for record in self._transaction:
             topic = record.topic if not record.foreign else f"foreign:{record.topic}"
-            partition = record.partition if record.partition >= 0 else 0
+            partition = max(record.partition, 0)
             offset = self._broker.append(
                 topic, partition, record.key, record.value, at_ms=self._wall_ms(), headers=record.headers
             )
@@ -204,9 +206,6 @@ class FaultLog(MemoryLog):
         self._end(commit=False)
         self._broker.timed_out.discard(self.owner)
         self._pass("reopen")
-
-    def members(self) -> frozenset[str]:
-        return frozenset(f"member-{owner}" for owner in self.group.joined - self.group.evicted)
 
     def close(self) -> None:
         self.group.joined.discard(self.owner)
@@ -293,4 +292,7 @@ class FaultChangelog(MemoryChangelog):
 
     def held_back(self, shard: int) -> bool:
         position = self._begun.get(shard)
-        return position is not None and position == self._broker.stable_end("changelog", shard) < self._ends[shard]
+        return (
+            position is not None
+            and position == self._broker.stable_end("changelog", shard) < self._ends[shard]
+        )

@@ -16,7 +16,19 @@ import msgspec
 from scheduler.codec.reports import encode_report
 from scheduler.core.job import ENDED, Phase
 from scheduler.core.notices import Lease, Revoke
-from scheduler.core.reports import Beat, Checkpoint, Done, Emit, Fail, Freed, Held, Offer, Release, ReleaseReason, Verdict
+from scheduler.core.reports import (
+    Beat,
+    Checkpoint,
+    Done,
+    Emit,
+    Fail,
+    Freed,
+    Held,
+    Offer,
+    Release,
+    ReleaseReason,
+    Verdict,
+)
 from scheduler.core.settings import QueueSettings
 from scheduler.core.spec import Backoff, Band
 from scheduler.core.timing import Timing
@@ -153,8 +165,15 @@ class HonestWorker:
         head = (self.mouth.sender, lease.job_id, lease.epoch, lease.token)
         self.ended.add((lease.job_id, lease.epoch))
         if how == "done":
-            emits = (Emit(EMIT_TOPIC, lease.job_id.encode(), b"%d" % lease.epoch),) if self.simulation.emits(lease) else ()
-            self.say(lease.shard, Done(*head, run_ms=5, result=b"%d" % lease.epoch, emits=emits, freed=self._freed()))
+            emits = (
+                (Emit(EMIT_TOPIC, lease.job_id.encode(), b"%d" % lease.epoch),)
+                if self.simulation.emits(lease)
+                else ()
+            )
+            self.say(
+                lease.shard,
+                Done(*head, run_ms=5, result=b"%d" % lease.epoch, emits=emits, freed=self._freed()),
+            )
         elif how in tuple(Verdict):
             self.say(lease.shard, Fail(*head, Verdict(how), freed=self._freed()))
         else:
@@ -213,7 +232,11 @@ class Simulation:
         self.seed = seed
         self.long_runs = long_runs
         self.actions = ACTIONS | (LEASES_ABOVE_ALL if long_runs else {})
-        queues = {"q": QueueSettings(emits=frozenset({EMIT_TOPIC}), keep_succeeded_ms=10**12, keep_cancelled_ms=10**12)}
+        queues = {
+            "q": QueueSettings(
+                emits=frozenset({EMIT_TOPIC}), keep_succeeded_ms=10**12, keep_cancelled_ms=10**12
+            )
+        }
         self.world = World(shards=3, queues=queues, seed=seed)
         self.calm = False
         self.specs: dict[str, dict[str, Any]] = {}
@@ -239,13 +262,26 @@ class Simulation:
     def run_ms(self) -> int:
         if self.calm:
             return 20
-        return self.random.choice((8_000, 45_000, 90_000) if self.long_runs else (1, 50, 500, 4_000, 15_000, 45_000))
+        return self.random.choice(
+            (8_000, 45_000, 90_000) if self.long_runs else (1, 50, 500, 4_000, 15_000, 45_000)
+        )
 
     def outcome(self, lease: Lease) -> str:
         if self.calm or self.chance(0.5):
             return "done"
         return self.random.choice(
-            ["done", "retry", "timeout", "out_of_memory", "fail", "cancel", "snoozed", "crashed", "interrupted", "unknown_type"]
+            [
+                "done",
+                "retry",
+                "timeout",
+                "out_of_memory",
+                "fail",
+                "cancel",
+                "snoozed",
+                "crashed",
+                "interrupted",
+                "unknown_type",
+            ]
         )
 
     def emits(self, lease: Lease) -> bool:
@@ -467,12 +503,17 @@ class Simulation:
         raise AssertionError(f"seed {self.seed}: jobs that never end: {self._unended()}")
 
     def _is_over(self) -> bool:
-        return not any(worker.way or worker.runs for worker in (*self.workers, *self.gone)) and not self._unended()
+        return (
+            not any(worker.way or worker.runs for worker in (*self.workers, *self.gone))
+            and not self._unended()
+        )
 
     def _unended(self) -> list[str]:
         states = self.world.states()
         missing = [job_id for job_id in self.specs if job_id not in states]
-        return missing + [f"{state.job_id} {state.phase}" for state in states.values() if state.phase not in ENDED]
+        return missing + [
+            f"{state.job_id} {state.phase}" for state in states.values() if state.phase not in ENDED
+        ]
 
     def verify(self) -> None:
         world = self.world
@@ -486,11 +527,19 @@ class Simulation:
         dead = [one for one in world.dead_letters() if one["reason"] != "quarantined"]
         failed = [job_id for job_id, state in states.items() if state.phase is Phase.FAILED]
         assert sorted(one["job_id"] for one in dead) == sorted(failed)
-        refusals = Counter(one.get("refusal") for one in world.dead_letters() if one["reason"] == "quarantined")
+        refusals = Counter(
+            one.get("refusal") for one in world.dead_letters() if one["reason"] == "quarantined"
+        )
         assert refusals == ({"framing": self.rubbish} if self.rubbish else {})
         made = sorted((one.key, one.value) for one in world.records(f"foreign:{EMIT_TOPIC}"))
-        accepted = {job_id: int(state.end.result) for job_id, state in states.items() if state.phase is Phase.SUCCEEDED}
-        wanted = sorted((job_id.encode(), b"%d" % epoch) for job_id, epoch in accepted.items() if epoch % 2 == 0)
+        accepted = {
+            job_id: int(state.end.result)
+            for job_id, state in states.items()
+            if state.phase is Phase.SUCCEEDED
+        }
+        wanted = sorted(
+            (job_id.encode(), b"%d" % epoch) for job_id, epoch in accepted.items() if epoch % 2 == 0
+        )
         assert made == wanted, "what accepted completions emitted, once, and nothing else"
 
 

@@ -174,7 +174,12 @@ def test_an_ending_lease_is_not_sent_again_but_revoked(world, worker):
     world.start("d2")
     (notice,) = worker.hear()
     assert isinstance(notice, Revoke)
-    assert (notice.job_id, notice.epoch, notice.token, notice.reason) == ("a", lease.epoch, lease.token, "timeout")
+    assert (notice.job_id, notice.epoch, notice.token, notice.reason) == (
+        "a",
+        lease.epoch,
+        lease.token,
+        "timeout",
+    )
 
 
 def test_a_take_over_starts_without_offers(world, worker):

@@ -1,5 +1,7 @@
 """An input that kills each owner of its shard: found by its coordinates in `meta`, and quarantined."""
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -135,7 +137,7 @@ def test_a_careful_shard_takes_everything_one_by_one_and_in_order(world):
     for _ in range(60):
         world.turn()
         seen.append(len(world.states()))
-    assert max(later - earlier for earlier, later in zip(seen, seen[1:], strict=False)) == 1
+    assert max(later - earlier for earlier, later in itertools.pairwise(seen)) == 1
     assert set(world.states()) == set(jobs)
 
 

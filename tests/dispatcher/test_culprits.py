@@ -150,12 +150,18 @@ def test_aborts_without_a_refused_record_blame_nobody(world, d1):
 
 
 @pytest.mark.parametrize("band", list(Band))
-def test_an_input_that_crashes_the_handler_is_quarantined_and_the_others_are_not_affected(world, d1, worker, band):
+def test_an_input_that_crashes_the_handler_is_quarantined_and_the_others_are_not_affected(
+    world, d1, worker, band
+):
     lease = run(world, worker)
     for number in range(5):
         world.submit(f"job-{number}", band=band)
     offset = world.publish(world_value(world, "bad"), "bad", band=band)
-    source = {Band.INTERACTIVE: Input.SUBMIT_INTERACTIVE, Band.DEFAULT: Input.SUBMIT_DEFAULT, Band.BULK: Input.SUBMIT_BULK}
+    source = {
+        Band.INTERACTIVE: Input.SUBMIT_INTERACTIVE,
+        Band.DEFAULT: Input.SUBMIT_DEFAULT,
+        Band.BULK: Input.SUBMIT_BULK,
+    }
     crash_at(d1, (world.home("bad"), source[band], offset))
     for number in range(5, 10):
         world.submit(f"job-{number}", band=band)

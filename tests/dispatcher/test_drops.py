@@ -11,7 +11,11 @@ from tests.dispatcher.lives import grant
 from tests.dispatcher.world import World
 
 HOUR, DAY = bounds.HOUR_MS, bounds.DAY_MS
-KEEPS = {"q": QueueSettings(keep_succeeded_ms=10_000, keep_cancelled_ms=20_000, keep_failed_ms=30_000, keep_keys_ms=60_000)}
+KEEPS = {
+    "q": QueueSettings(
+        keep_succeeded_ms=10_000, keep_cancelled_ms=20_000, keep_failed_ms=30_000, keep_keys_ms=60_000
+    )
+}
 
 
 @pytest.fixture
@@ -80,7 +84,11 @@ def test_nothing_goes_while_a_submit_topic_is_read_only_up_to_its_end(source):
     world.outlive()
     d1 = world.dispatchers["d1"]
     finish(world, "succeeded")
-    topic = {Band.INTERACTIVE: "SUBMIT_INTERACTIVE", Band.DEFAULT: "SUBMIT_DEFAULT", Band.BULK: "SUBMIT_BULK"}[source]
+    topic = {
+        Band.INTERACTIVE: "SUBMIT_INTERACTIVE",
+        Band.DEFAULT: "SUBMIT_DEFAULT",
+        Band.BULK: "SUBMIT_BULK",
+    }[source]
     shard = world.home("a")
     d1.log.pause(shard, Input[topic])
     world.publish(b"unread", band=source)
@@ -155,6 +163,9 @@ def test_consumed_prefixes_are_deleted_up_to_what_was_committed_a_period_ago(wor
     world.wait(HOUR + 120_000, every_ms=60_000)
     second = d1.log.deleted[-1]
     assert second[world.home("a"), Input.SUBMIT_DEFAULT] >= 1
-    assert second[world.home("b"), Input.SUBMIT_DEFAULT] <= world.meta(world.home("b")).positions["submit.default"]
+    assert (
+        second[world.home("b"), Input.SUBMIT_DEFAULT]
+        <= world.meta(world.home("b")).positions["submit.default"]
+    )
     for (shard, source), offset in second.items():
         assert offset <= world.meta(shard).positions[TOPIC_OF[source]]

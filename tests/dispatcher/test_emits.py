@@ -47,7 +47,9 @@ def test_messages_and_jobs_are_published_with_the_completion(world, worker):
 def test_a_run_that_failed_has_emitted_nothing(world, worker):
     lease = grant(world, worker)
     worker.fail(lease)
-    worker.done(lease, emits=(message(), child(world, "b")))  # whatever it says afterwards under another epoch
+    worker.done(
+        lease, emits=(message(), child(world, "b"))
+    )  # whatever it says afterwards under another epoch
     world.turn(2)
     # The completion is late, and of the latest epoch: it counts, once.
     assert world.state("a").phase == "succeeded"
@@ -198,7 +200,9 @@ def test_a_child_whose_key_is_no_text_is_still_admitted_at_home(world, worker):
 
 def test_a_child_that_is_no_job_is_quarantined_and_the_completion_stands(world, worker):
     lease = grant(world, worker)
-    worker.done(lease, emits=(Emit("", b"b", b"rubbish", 1), child(world, "c", priority=99), child(world, "")))
+    worker.done(
+        lease, emits=(Emit("", b"b", b"rubbish", 1), child(world, "c", priority=99), child(world, ""))
+    )
     world.turn(4)
     assert world.state("a").phase == "succeeded"
     assert set(world.states()) == {"a"}

@@ -10,7 +10,13 @@ from tests.dispatcher.lives import grant_again, run
 from tests.dispatcher.world import World
 
 GRACE_MS = 15_000
-RELEASES = [ReleaseReason.STOPPED, ReleaseReason.LOST, ReleaseReason.CRASHED, ReleaseReason.BUSY, ReleaseReason.SNOOZED]
+RELEASES = [
+    ReleaseReason.STOPPED,
+    ReleaseReason.LOST,
+    ReleaseReason.CRASHED,
+    ReleaseReason.BUSY,
+    ReleaseReason.SNOOZED,
+]
 
 
 def end(world: World, why: Ending, job_id: str = "a") -> None:
@@ -39,7 +45,9 @@ def test_the_dispatchers_timeout_comes_15_s_after_the_workers(world, worker, tim
     assert worker.revokes() == []
     beat_until(world, worker, lease, 3_000)
     assert world.state().grant.ending == "timeout"
-    assert {(one.epoch, one.token, one.reason) for one in worker.revokes()} == {(lease.epoch, lease.token, "timeout")}
+    assert {(one.epoch, one.token, one.reason) for one in worker.revokes()} == {
+        (lease.epoch, lease.token, "timeout")
+    }
     assert world.state().phase == "leased"
     assert world.time.ms - granted <= timeout_ms + GRACE_MS + 2_500
 
@@ -114,7 +122,9 @@ def test_a_timeout_of_the_last_attempt_ends_the_job(world, worker):
     assert world.state().end.reason == "attempts_exhausted"
 
 
-@pytest.mark.parametrize(("why", "phase", "losses"), [(Ending.CANCEL, "cancelled", 0), (Ending.TIMEOUT, "retrying", 0)])
+@pytest.mark.parametrize(
+    ("why", "phase", "losses"), [(Ending.CANCEL, "cancelled", 0), (Ending.TIMEOUT, "retrying", 0)]
+)
 def test_a_worker_that_says_nothing_more_is_ended_by_expiry(world, worker, why, phase, losses):
     run(world, worker)
     end(world, why)

@@ -245,7 +245,9 @@ def test_many_leases_expire_in_bounded_batches(world, worker):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    events=st.lists(st.sampled_from(["beat", "done", "fail", "echo", "turn", "offer"]), min_size=1, max_size=6),
+    events=st.lists(
+        st.sampled_from(["beat", "done", "fail", "echo", "turn", "offer"]), min_size=1, max_size=6
+    ),
     offset_ms=st.sampled_from([-1, 0, 1]),
 )
 def test_around_the_expiry_a_lease_is_either_ended_by_its_worker_or_granted_anew(events, offset_ms):

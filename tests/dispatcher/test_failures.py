@@ -2,10 +2,10 @@
 
 import pytest
 
+from scheduler.codec.job import decode_job
 from scheduler.core.job import ErrorInfo
 from scheduler.core.reports import Verdict
 from scheduler.core.spec import Backoff
-from scheduler.codec.job import decode_job
 from tests.dispatcher.lives import grant, grant_again
 
 NO_WAIT = Backoff(base_ms=1, factor=1.0, max_ms=1)

@@ -20,7 +20,15 @@ BAD = {
     "registry": (b"\x00\x00\x00\x00\x07rest of it", "framing"),
     "fingerprint": (b"\xc3\x01" + b"\x00" * 8 + b"body", "schema_unknown"),
 }
-TOPICS = ("reports", "commands", "submit.interactive", "submit.default", "submit.bulk", "retry.5s", "retry.30m")
+TOPICS = (
+    "reports",
+    "commands",
+    "submit.interactive",
+    "submit.default",
+    "submit.bulk",
+    "retry.5s",
+    "retry.30m",
+)
 
 
 # -- what can't be read ------------------------------------------------------------------------------------
@@ -54,7 +62,11 @@ def test_truncated_and_trailing_bytes_are_told_apart(world):
     world.publish(value + b"0123456789")
     world.publish(value.replace(b"x.run", b"\xff\xfe\xfd\xfc\xfb"))
     world.turn(2)
-    assert [one["refusal"] for one in world.dead_letters()] == ["undecodable", "trailing_bytes", "undecodable"]
+    assert [one["refusal"] for one in world.dead_letters()] == [
+        "undecodable",
+        "trailing_bytes",
+        "undecodable",
+    ]
 
 
 def test_a_job_beyond_its_bounds_is_quarantined_with_every_fault_but_no_payload(world):
@@ -157,7 +169,7 @@ def test_a_record_for_a_foreign_shard_goes_over_kafka_in_the_same_transaction():
     world.start("d1", shards=[shard for shard in range(world.shards) if shard != home])
     world.submit("a", shard=elsewhere)
     world.turn(2)
-    (command,) = world.records("commands")
+    (_command,) = world.records("commands")
     assert len(list(world.broker.read("commands", home, 0))) == 1
     assert world.meta(elsewhere).positions["submit.default"] == 1
     assert "a" not in world.states()
@@ -190,7 +202,9 @@ def test_a_forwarded_command_that_holds_rubbish_is_quarantined(world):
 def test_a_forwarded_record_for_a_third_shard_goes_on(world):
     home = world.home("a")
     command = Forward(1, encode_job(world.spec("a")), "jobs.submit.default", 1, 7, world.time.ms)
-    world.broker.append("commands", (home + 1) % world.shards, None, encode_command(command), at_ms=world.time.ms)
+    world.broker.append(
+        "commands", (home + 1) % world.shards, None, encode_command(command), at_ms=world.time.ms
+    )
     world.turn(3)
     assert world.state("a").phase == "ready"
 

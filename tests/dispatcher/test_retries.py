@@ -21,21 +21,33 @@ def snooze(world: World, worker, delay_ms: int, job_id: str = "a"):
 
 
 def tier_records(world: World) -> dict[str, list[RetryRecord]]:
-    found = {tier.name: [decode_retry(one.value) for one in world.records(f"retry.{tier.name}")] for tier in TIERS}
+    found = {
+        tier.name: [decode_retry(one.value) for one in world.records(f"retry.{tier.name}")] for tier in TIERS
+    }
     return {name: records for name, records in found.items() if records}
 
 
 def put(world: World, tier: str, lease, **changes) -> None:
     record = RetryRecord(lease.job_id, lease.epoch, world.state(lease.job_id).due_ms)
     for name, value in changes.items():
-        record = RetryRecord(**{"job_id": record.job_id, "epoch": record.epoch, "due_ms": record.due_ms, name: value})
+        record = RetryRecord(
+            **{"job_id": record.job_id, "epoch": record.epoch, "due_ms": record.due_ms, name: value}
+        )
     shard = world.home(lease.job_id)
     world.broker.append(f"retry.{tier}", shard, b"x", encode_retry(record), at_ms=world.time.ms)
 
 
 @pytest.mark.parametrize(
     ("delay_ms", "tier"),
-    [(4_999, None), (5_000, "5s"), (29_999, "5s"), (30_000, "30s"), (150_000, "2m"), (1_000_000, "10m"), (7_200_000, "30m")],
+    [
+        (4_999, None),
+        (5_000, "5s"),
+        (29_999, "5s"),
+        (30_000, "30s"),
+        (150_000, "2m"),
+        (1_000_000, "10m"),
+        (7_200_000, "30m"),
+    ],
 )
 def test_one_record_goes_to_the_largest_tier_that_fits(world, worker, delay_ms, tier):
     lease = snooze(world, worker, delay_ms)

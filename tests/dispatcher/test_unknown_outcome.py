@@ -45,7 +45,9 @@ def test_a_grant_reaches_its_worker_once_in_effect(world, d1, worker, fault):
     world.until(d1.is_active)
     world.turn(3)
     leases = worker.leases()
-    assert {(lease.epoch, lease.token) for lease in leases} == {(world.state().epoch, world.state().grant.token)}
+    assert {(lease.epoch, lease.token) for lease in leases} == {
+        (world.state().epoch, world.state().grant.token)
+    }
     worker.done(leases[0])
     world.turn()
     assert world.state().phase == "succeeded"

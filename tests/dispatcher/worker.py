@@ -31,7 +31,9 @@ _boots = itertools.count(1)
 class Worker:
     """One incarnation: another one has another boot id, whatever its name."""
 
-    def __init__(self, broker: MemoryBroker, clock: Any, *, name: str = "w", pool: str = "default", inbox: int = 0) -> None:
+    def __init__(
+        self, broker: MemoryBroker, clock: Any, *, name: str = "w", pool: str = "default", inbox: int = 0
+    ) -> None:
         self._broker = broker
         self._clock = clock
         self.sender = Sender(name, next(_boots).to_bytes(16, "big"), pool, inbox, "r1")
@@ -65,7 +67,13 @@ class Worker:
     # -- what it says ------------------------------------------------------------------------------------
 
     def offer(
-        self, slots: int = 1, *, shard: int = 0, lowest_band: int = 2, takes_suspect: bool = False, sequence: int = 0
+        self,
+        slots: int = 1,
+        *,
+        shard: int = 0,
+        lowest_band: int = 2,
+        takes_suspect: bool = False,
+        sequence: int = 0,
     ) -> Offer:
         if not sequence:
             self.sequence += 1

@@ -30,7 +30,11 @@ from tests.dispatcher.fault_log import FaultChangelog, FaultLog, Group
 from tests.dispatcher.worker import Worker
 
 START_MS = 1_764_450_000_000
-TOPIC_OF_BAND = {Band.INTERACTIVE: "submit.interactive", Band.DEFAULT: "submit.default", Band.BULK: "submit.bulk"}
+TOPIC_OF_BAND = {
+    Band.INTERACTIVE: "submit.interactive",
+    Band.DEFAULT: "submit.default",
+    Band.BULK: "submit.bulk",
+}
 
 
 class Time:
@@ -141,12 +145,16 @@ class World:
         self.dispatchers: dict[str, Dispatcher] = {}
         self.checking = True
         for shard in range(shards):
-            first = Meta(LAYOUT, "cluster", shards, {"changelog": "id-1"}, dict.fromkeys(TOPIC_OF.values(), 0))
+            first = Meta(
+                LAYOUT, "cluster", shards, {"changelog": "id-1"}, dict.fromkeys(TOPIC_OF.values(), 0)
+            )
             self.broker.append("changelog", shard, keyspace.META, encode_meta(first), at_ms=self.time.ms)
 
     # -- dispatchers -------------------------------------------------------------------------------------
 
-    def join(self, name: str, shards: Iterable[int] | None = None, stores: MemoryStores | None = None) -> Dispatcher:
+    def join(
+        self, name: str, shards: Iterable[int] | None = None, stores: MemoryStores | None = None
+    ) -> Dispatcher:
         """Add a dispatcher that owns `shards` (all) from its next poll on."""
         dispatcher = self.dispatchers[name] = Dispatcher(self, name, stores)
         self.group.assign(name, range(self.shards) if shards is None else shards)

@@ -36,5 +36,9 @@ def kill_the_worker(ctx: Context) -> int:
 
 
 def _was_here(ctx: Context) -> bool:
-    runs = [line for line in read_runs(Path(os.environ[FOLDER])) if line["job"] == ctx.job_id and "start_ms" in line]
+    runs = [
+        line
+        for line in read_runs(Path(os.environ[FOLDER]))
+        if line["job"] == ctx.job_id and "start_ms" in line
+    ]
     return len(runs) > 1

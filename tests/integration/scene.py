@@ -94,5 +94,6 @@ class Scene:
 
     def logs(self) -> str:
         return "\n".join(
-            f"--- {path.name}\n{path.read_text()[-2000:]}" for path in sorted(Path(self.site.folder).glob("*.log"))
+            f"--- {path.name}\n{path.read_text()[-2000:]}"
+            for path in sorted(Path(self.site.folder).glob("*.log"))
         )

@@ -11,7 +11,12 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.mark.parametrize(
     ("point", "own_disk"),
-    [("before_commit:12", True), ("after_commit:12", True), ("after_store:12", True), ("after_commit:12", False)],
+    [
+        ("before_commit:12", True),
+        ("after_commit:12", True),
+        ("after_store:12", True),
+        ("after_commit:12", False),
+    ],
 )
 def test_a_dispatcher_killed_in_its_turn(scene: Scene, point: str, own_disk: bool) -> None:
     first = scene.dispatcher("first", fail_at=point)

@@ -78,7 +78,7 @@ def test_a_wrong_option_is_a_usage_error(arguments, text):
     [
         ("broken_app:app", "RuntimeError: no database"),
         ("no_such_module:app", "No module named 'no_such_module'"),
-        ("jobs_app:nothing", "jobs_app has no App named 'nothing', but nothing"),
+        ("jobs_app:nothing", "jobs_app has no App named 'nothing', but nothing; it has app"),
         ("jobs_app:LOG", "jobs_app has no App named 'LOG', but a Logger"),
     ],
 )
@@ -87,6 +87,7 @@ def test_an_application_that_cannot_be_loaded_is_named(target, text):
     assert done.returncode == 1
     assert f"{target} can't be loaded" in done.stderr
     assert text in done.stderr
+    assert "importlib" not in done.stderr
 
 
 def test_a_signal_ends_the_wait_for_a_broker():

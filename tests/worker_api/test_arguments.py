@@ -67,6 +67,7 @@ class TestSubmitting:
             ((), {"to": "a"}, "argument 'subject' is missing"),
             (("a", "b"), {"subject": "c"}, "argument 'subject' is given twice"),
             (("a", "b", "c", "d"), {}, "takes 3 arguments, got 4"),
+            ((), {"too": "a", "subject": "b"}, "unknown argument 'too': did you mean 'to'?"),
             (("a", "b"), {"boddy": "c"}, "unknown argument 'boddy': did you mean 'body'?"),
             ((None, "b"), {}, "argument 'to' must be str, got None"),
             (("x\ud800", "b"), {}, "argument 'to' can't be sent as JSON: 'utf-8' codec can't encode"),
