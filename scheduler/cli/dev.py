@@ -38,7 +38,9 @@ class DevGroup(click.Group):
         name = args[0]
         if name not in self.commands and not name.startswith("-"):
             module = name.removesuffix(".py").replace("/", ".")
-            near = get_close_matches(name, [n for n, command in self.commands.items() if not command.hidden], 1)
+            near = get_close_matches(
+                name, [n for n, command in self.commands.items() if not command.hidden], 1
+            )
             meant = f". Did you mean '{near[0]}'?" if near else ""
             ctx.fail(f"'{name}' is neither a command nor MODULE:APP, like {module}:app{meant}")
         return super().resolve_command(ctx, args)
