@@ -23,6 +23,7 @@ def latency(properties: Mapping[str, str], rate: int, seconds: int) -> dict[str,
         run_all(worker, _WARM_UP)
         waits_ms = _open_loop(load, worker, rate, rate * seconds)
         worker.close()
+        load.close()
     return {
         "jobs": len(waits_ms),
         "rate": rate,

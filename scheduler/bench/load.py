@@ -48,6 +48,10 @@ class Load:
         self._producer.poll(0)
         return job_id
 
+    def close(self) -> None:
+        """Take the last acknowledgements: a producer that waits for one outlives its broker, and complains."""
+        self._producer.flush(10)
+
     def _one(self, run_at_ms: int) -> str:
         n = self._count
         self._count = n + 1

@@ -41,11 +41,12 @@ class FailureLog:
                 if why:
                     lease = start.lease
                     LOG.warning(
-                        "%s %s: attempt %d of %d failed: %s",
+                        "%s %s: attempt %d of %d %s: %s",
                         start.spec.type,
                         lease.job_id,
                         lease.attempt,
                         lease.max_attempts,
+                        "failed" if isinstance(report, Fail) else "was lost",  # what has a bound of its own
                         why,
                     )
             elif isinstance(report, Release) and report.reason is ReleaseReason.UNKNOWN_TYPE:

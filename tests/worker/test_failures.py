@@ -46,14 +46,24 @@ def released(reason, detail="", job_id="j1"):
         (failed(Verdict.FAIL, ErrorInfo("Fail", "no such user")), "Fail: no such user, not to be retried"),
         (failed(error=ErrorInfo("Retry")), "Retry"),
         (failed(Verdict.TIMEOUT, ErrorInfo("Timeout", "timeout after 1s")), "Timeout: timeout after 1s"),
-        (released(ReleaseReason.CRASHED, "exit code 3"), "its process died: exit code 3"),
-        (released(ReleaseReason.LOST), "its lease was not renewed"),
     ],
 )
 def test_a_failed_attempt_is_one_line(failures, told, report, why):
     failures.reported(report)
     failures.reported(report)  # sent again
     assert told() == [f"shop.send_email j1: attempt 2 of 5 failed: {why}"]
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        (released(ReleaseReason.CRASHED, "exit code 3"), "its process died: exit code 3"),
+        (released(ReleaseReason.LOST), "its lease was not renewed"),
+    ],
+)
+def test_a_loss_is_no_failed_attempt(failures, told, report, why):
+    failures.reported(report)
+    assert told() == [f"shop.send_email j1: attempt 2 of 5 was lost: {why}"]
 
 
 @pytest.mark.parametrize(
