@@ -49,7 +49,8 @@ class Offers:
     def __init__(self, life_ms: int) -> None:
         """Take how long an offer lives, in milliseconds."""
         self._life_ms = life_ms
-        self._known: dict[tuple[bytes, int, int], Free] = {}
+        self._known: set[tuple[bytes, int, int]] = set()
+        self._by_age: deque[tuple[tuple[bytes, int, int], Free]] = deque()
         self._latest: dict[bytes, int] = {}
         self._plain: dict[bytes, list[Free]] = {}
         self._taken: list[tuple[Free, bool]] = []
@@ -109,14 +110,12 @@ class Offers:
     def expire(self, mono_ms: int) -> None:
         """Forget offers whose life is over, and what is known of workers that offered nothing since."""
         dead_before = mono_ms - self._life_ms
-        # Insertion order is reading order, so the first live one ends the search.
-        while self._known:
-            key, free = next(iter(self._known.items()))
-            if free.read_at_ms > dead_before:
-                break
+        while self._by_age and self._by_age[0][1].read_at_ms <= dead_before:
+            key, free = self._by_age.popleft()
             free.slots = 0
-            del self._known[key]
-            self._forget_plain(key[0], free)
+            self._known.discard(key)
+            if free.plain:
+                self._forget_plain(key[0], free)
         for name, pool in list(self.pools.items()):
             pool.drop_dead()
             if not any(pool.lines):
@@ -125,13 +124,16 @@ class Offers:
     def clear(self) -> None:
         """Forget everything."""
         self._known.clear()
+        self._by_age.clear()
         self._latest.clear()
         self._plain.clear()
         self._taken.clear()
         self.pools.clear()
 
     def _place(self, free: Free, shard: int) -> None:
-        self._known[free.sender.boot_id, free.sequence, shard] = free
+        key = (free.sender.boot_id, free.sequence, shard)
+        self._known.add(key)
+        self._by_age.append((key, free))
         self._pool(free).line_for(free).append(free)
 
     def _pool(self, free: Free) -> PoolOffers:

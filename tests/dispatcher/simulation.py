@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from scheduler.codec.reports import encode_report
-from scheduler.core.job import ENDED, Phase
+from scheduler.core.job import ENDED, Ending, JobState, Phase
 from scheduler.core.notices import Lease, Revoke
+from scheduler.core.reporting import revoke_of
 from scheduler.core.reports import (
     Beat,
     Checkpoint,
@@ -30,8 +31,10 @@ from scheduler.core.reports import (
     Verdict,
 )
 from scheduler.core.settings import QueueSettings
+from scheduler.core.shard import Shard
 from scheduler.core.spec import Backoff, Band
 from scheduler.core.timing import Timing
+from scheduler.dispatcher.seat import Stage
 from scheduler.storage.memory import MemoryStores
 from tests.dispatcher.fault_log import FaultLog, abort, fenced, unknown_aborted, unknown_committed
 from tests.dispatcher.worker import Worker
@@ -447,6 +450,22 @@ class Simulation:
         dispatcher = self.random.choice(list(self.world.dispatchers.values()))
         dispatcher.log.read_at_most = self.random.choice((None, 0, 1, 5))
 
+    def _end_a_run(self) -> None:
+        """Ask a worker to stop a run, as a cancel or the dispatcher's own time-out does."""
+        seats = [seat for each in self.world.dispatchers.values() for seat in each.engine.seats.values()]
+        for seat in seats:
+            if seat.stage is Stage.ACTIVE:
+                for state in seat.shard.live():
+                    if self.chance(0.3) and seat.shard.state(state.job_id) is state:
+                        self._revoke(seat.shard, state, self.random.choice((Ending.CANCEL, Ending.TIMEOUT)))
+
+    def _revoke(self, shard: Shard, state: JobState, why: Ending) -> None:
+        assert state.grant is not None
+        if state.grant.ending is Ending.NONE:
+            state = msgspec.structs.replace(state, grant=msgspec.structs.replace(state.grant, ending=why))
+            shard.put(state)
+            shard.notify(state.grant.pool, state.grant.inbox, revoke_of(shard, state, str(why)))
+
     def _kill_worker(self) -> None:
         number = self.random.randrange(len(self.workers))
         dead = self.workers[number]
@@ -566,6 +585,7 @@ ACTIONS = {
     "suspend_in_turn": 3,
     "step_clock": 2,
     "read_little": 3,
+    "end_a_run": 3,
     "kill_worker": 2,
     "suspend_worker": 3,
 }
