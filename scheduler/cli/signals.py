@@ -27,8 +27,13 @@ def signals_call(asked_to_stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _handled_by(numbers: tuple[signal.Signals, ...], handler: Callable[[], None]) -> Iterator[None]:
-    # What `nohup` has ignored stays ignored.
-    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    # What `nohup` has ignored stays ignored; the others are always heeded, though shells start background jobs
+    # with SIGINT ignored.
+    heeded = [
+        number
+        for number in numbers
+        if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    ]
     old = [signal.signal(number, lambda *_: handler()) for number in heeded]
     try:
         yield

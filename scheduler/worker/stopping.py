@@ -32,8 +32,13 @@ class Signals:
         self._theirs.setblocking(False)
         self._selector.register(self._ours, selectors.EVENT_READ, self._drain)
         self._wakeup_before = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
-        # One that is ignored stays so: nohup ignores SIGHUP, a shell's background job SIGINT.
-        heard = [number for number in ASK_TO_STOP if signal.getsignal(number) is not signal.SIG_IGN]
+        # What nohup has ignored stays so. SIGINT is heeded always: shells ignore it for background jobs, but
+        # who sends it to one by its number means it.
+        heard = [
+            number
+            for number in ASK_TO_STOP
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+        ]
         self._before = {number: signal.signal(number, self._handle) for number in heard}
         return self
 
