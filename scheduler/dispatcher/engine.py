@@ -186,10 +186,10 @@ class Engine:
 
     def _decide(self, moment: Moment) -> None:
         active = self._active()
-        timers_left = bounds.TURN_TIMERS
+        timers_left = drops_left = bounds.TURN_TIMERS
         for seat in active:
             timers_left -= wake_due(seat.shard, moment, timers_left)
-            self._housekeeping.tidy(seat, moment)
+            drops_left -= self._housekeeping.tidy(seat, moment, drops_left)
         self._apply_local_commands(moment)
         if active:
             shards = {seat.number: seat.shard for seat in active}
@@ -213,14 +213,17 @@ class Engine:
         return seat is not None and seat.reads
 
     def _commit(self, moment: Moment, metadata: object) -> None:
-        seats = [seat for seat in self._seats.values() if seat.to_commit()]
+        held = [seat for seat in self._seats.values() if seat.stage is not Stage.RESTORING]
+        seats = [seat for seat in held if seat.to_commit()]
         if not any(seat.must_commit(moment.mono_ms, self._config.positions_every_ms) for seat in seats):
-            self._suspicion.passed(self._reading.taken)
-            return
+            if not held or not self._housekeeping.owes_offsets(held, moment.mono_ms):
+                self._suspicion.passed(self._reading.taken)
+                return
+            seats = seats or held[:1]
         member = self._log.member  # asks another thread: once a turn is enough
         parts = [(seat, self._written(seat, moment, member)) for seat in seats]
         claimed = [seat for seat in seats if seat.stage is Stage.CLAIMING]
-        extra = self._housekeeping.other_offsets(seats, moment.mono_ms)
+        extra = self._housekeeping.other_offsets(held, moment.mono_ms)
         began_ms = self._clock.mono_ms()
         last = commit.commit(self._log, parts, metadata, self._world.failpoint, extra=extra)
         self._suspicion.passed(self._reading.taken)

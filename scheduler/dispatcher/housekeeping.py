@@ -25,14 +25,19 @@ class Housekeeping:
         self._log = log
         self._clock = clock
         self._next_offsets_ms = 0
+        self._told: dict[tuple[int, Input], int] = {}  # the other offsets as last told
         self._next_clock_ms = 0
         self._next_delete_ms: int | None = None
 
-    def tidy(self, seat: Seat, moment: Moment) -> None:
-        """Decide, once a period and shard, what time has done to its jobs; part of the turn."""
-        if moment.mono_ms < seat.tidy_at_ms:
-            return
-        left = drop_old(seat.shard, moment, bounds.TURN_TIMERS) == bounds.TURN_TIMERS
+    def tidy(self, seat: Seat, moment: Moment, limit: int) -> int:
+        """Decide, once a period and shard, what time has done to its jobs; part of the turn.
+
+        Looks at no more than `limit` old jobs and returns how many those were; the rest follows in the next turns.
+        """
+        if moment.mono_ms < seat.tidy_at_ms or limit <= 0:
+            return 0
+        dropped = drop_old(seat.shard, moment, limit)
+        left = dropped == limit
         seat.tidy_at_ms = moment.mono_ms + (0 if left else self._config.housekeeping_every_ms)
         end_overlong(seat.shard, moment)
         if seat.care.survived(moment.mono_ms, read_all=all(map(seat.read_to_end, seat.positions))):
@@ -40,6 +45,7 @@ class Housekeeping:
         tiers = {tier_of(source) for source in RETRIES if self._nothing_due(seat, source, moment.now_ms)}
         if tiers:
             wake_overdue(seat.shard, moment, tiers, bounds.TURN_TIMERS)
+        return dropped
 
     @staticmethod
     def _nothing_due(seat: Seat, source: Input, now_ms: int) -> bool:
@@ -50,7 +56,17 @@ class Housekeeping:
         if mono_ms < self._next_offsets_ms:
             return {}
         self._next_offsets_ms = mono_ms + self._config.offsets_every_ms
-        return {(seat.number, source): offset for seat in seats for source, offset in seat.positions.items()}
+        self._told = _offsets(seats)
+        return self._told
+
+    def owes_offsets(self, seats: list[Seat], mono_ms: int) -> bool:
+        """Say whether they have to be told, though nothing else is to be committed: a lag must not seem to stay."""
+        if mono_ms < self._next_offsets_ms:
+            return False
+        if all(self._told.get(key) == offset for key, offset in _offsets(seats).items()):
+            self._next_offsets_ms = mono_ms + self._config.offsets_every_ms
+            return False
+        return True
 
     def run(self, seats: dict[int, Seat], moment: Moment) -> None:
         """Look at the clocks, and delete consumed prefixes: up to the offsets committed a whole period ago."""
@@ -77,3 +93,13 @@ class Housekeeping:
             _log.error(
                 "this machine's clock is %d ms off the brokers': scheduled jobs start late", difference_ms
             )
+
+
+def _offsets(seats: list[Seat]) -> dict[tuple[int, Input], int]:
+    """Return all positions but those in `reports`, which every transaction carries anyway."""
+    return {
+        (seat.number, source): offset
+        for seat in seats
+        for source, offset in seat.positions.items()
+        if source is not Input.REPORTS
+    }

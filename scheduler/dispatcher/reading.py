@@ -313,14 +313,14 @@ class Reading:
         quarantine(seat.shard, record, topic, Refusal.CRASHED_DISPATCHER, detail)
 
     def note_ends(self, seats: dict[int, Seat], moment: Moment) -> None:
-        """Note what is read to its last record: that counts as read up to now."""
+        """Note what is read to its last record: that counts as read up to now, once it is known when that is."""
         unread = {(record.shard, record.input) for record in self.pending}
         for seat in seats.values():
             if seat.reads:
                 seat.unread = (
                     {source for number, source in unread if number == seat.number} if unread else _NONE
                 )
-                for source in (seat.at_end & _SUBMITS) - seat.unread:
+                for source in (seat.at_end & _SUBMITS) - seat.unread if self._clock.known else ():
                     seat.shard.read_up_to_ms[source] = moment.now_ms
 
 

@@ -192,6 +192,17 @@ def test_a_take_over_starts_without_offers(world, worker):
     assert worker.leases() == []
 
 
+def test_a_wall_clock_that_runs_ahead_does_not_say_how_far_submits_are_read(world):
+    world.kill("d1")
+    d2 = world.join("d2")
+    d2.clock.ahead_ms = 3_600_000
+    hold_echoes(world, "d2")
+    world.turn(10)
+    for seat in d2.engine.seats.values():
+        assert seat.stage is Stage.ADOPTING
+        assert max(seat.shard.read_up_to_ms.values()) <= world.time.ms
+
+
 def test_an_echo_sent_before_the_shard_was_lost_and_regained_says_nothing(two):
     # Both carry the same owner. Were the numbers to begin anew, the old echo would pass for the new one.
     d1 = two.dispatchers["d1"]

@@ -152,6 +152,24 @@ def test_a_dropped_turn_takes_back_how_far_submits_were_read(short):
     assert min(seat.shard.read_up_to_ms[source] for source in SUBMITS) == 0
 
 
+def test_many_jobs_go_in_bounded_batches(short):
+    short.checking = False
+    for number in range(2_500):
+        short.submit(f"job-{number}", expires_at_ms=short.time.ms)
+    short.turn(4)
+    assert len(short.states()) == 2_500
+    short.time.ms += 21_000
+    before = 2_500
+    for _ in range(6):
+        short.turn()
+        now = len(short.states())
+        assert before - now <= 1_000
+        before = now
+    assert before == 0
+    short.checking = True
+    short.turn()
+
+
 def test_consumed_prefixes_are_deleted_up_to_what_was_committed_a_period_ago(world, d1):
     world.submit("a")
     world.turn(2)

@@ -8,6 +8,7 @@ from scheduler.codec.meta import decode_meta, encode_meta
 from scheduler.core import keyspace
 from scheduler.core.inputs import TOPIC_OF
 from scheduler.core.reports import ReleaseReason
+from scheduler.dispatcher.restoring import NotPrepared
 from scheduler.dispatcher.seat import Stage
 from scheduler.storage.memory import MemoryStores
 from tests.dispatcher.checks import check_index, replayed, states_in
@@ -288,6 +289,59 @@ def test_such_a_record_is_not_forgotten_when_the_claim_fails(world, worker):
     world.checking = True
     world.turn(3)
     assert len(world.dead_letters()) == 1
+
+
+RUBBISH = {
+    "a key of nobody": (b"zzz", b"value"),
+    "no key": (None, b"value"),
+    "a state that is none": (keyspace.state_key("leased"), b"rubbish"),
+    "a state of nobody": (keyspace.state_key("ghost"), b"rubbish"),
+    "a meta that is none": (keyspace.META, b"rubbish"),
+    "no meta any more": (keyspace.META, None),
+    "an index key": (keyspace.leased_key("ghost"), b""),
+}
+
+
+@pytest.mark.parametrize("what", list(RUBBISH))
+@pytest.mark.parametrize("disk", ["empty", "own"])
+def test_a_polluted_changelog_stops_nobody(caplog, what, disk):
+    world = World()
+    world.start()
+    world.outlive()
+    busy(world, world.worker())
+    d1 = world.kill("d1")
+    stores = closed(d1) if disk == "own" else None
+    key, value = RUBBISH[what]
+    for shard in range(world.shards):
+        world.broker.append("changelog", shard, key, value, at_ms=world.time.ms)
+    before = {state.job_id for state in d1.engine.seats[0].shard.live()}
+    world.checking = False  # what the rubbish overwrote in the log is not what a live store holds
+    d2 = world.start("d2", stores=stores)
+    world.submit("more")
+    world.turn(3)
+    assert d2.is_active()
+    assert "polluted" in caplog.text
+    shard = d2.engine.seats[world.home("more")].shard
+    assert shard.state("more").phase == "ready"
+    assert d2.engine.seats[0].shard.state("ghost") is None
+    if disk == "own":
+        assert {state.job_id for state in d2.engine.seats[0].shard.live()} == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"cluster_id": "another"}, {"shards": 3}, {"topic_ids": {"reports": "made anew"}}, {"layout": 99}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_shard_that_was_made_for_other_topics_is_refused(changes):
+    world = World(shards=2)
+    meta = msgspec.structs.replace(world.meta(0), **changes)
+    world.broker.append("changelog", 0, keyspace.META, encode_meta(meta), at_ms=world.time.ms)
+    world.config.ground.topic_ids["reports"] = "id-9"
+    d1 = world.join("d1")
+    with pytest.raises(NotPrepared):
+        for _ in range(5):
+            d1.engine.turn()
 
 
 def test_group_offsets_are_never_asked_meta_is_the_truth(world, worker):

@@ -181,6 +181,24 @@ def test_other_group_offsets_go_out_every_five_seconds_only(world, d1):
     assert len(d1.log.fences) >= 40
 
 
+def test_lag_tools_see_no_lag_on_a_quiet_dispatcher(world, d1):
+    # What the last turns of a busy time read goes out too, although nothing else has to be committed.
+    world.wait(6_000)
+    for number in range(20):
+        world.submit(f"job-{number}")
+        world.turn(every_ms=100)
+    world.wait(7_000)
+    told: dict[tuple[int, Input], int] = {}
+    for offsets in d1.log.fences:
+        told |= offsets
+    for seat in d1.engine.seats.values():
+        for source, offset in seat.positions.items():
+            assert told[seat.number, source] == offset, (seat.number, source)
+    commits = d1.signals.commits
+    world.wait(30_000)
+    assert d1.signals.commits == commits
+
+
 def test_a_crash_after_the_commit_and_before_the_store_loses_nothing(world, d1, worker):
     # The store is behind the changelog then; the restore reads the rest.
     store = d1.engine.seats[world.home("a")].store
