@@ -188,3 +188,10 @@ def move(state: JobState, to: Phase, /, **changes: object) -> JobState:
     if to not in MOVES[state.phase]:
         raise IllegalMove(f"{state.job_id}: {state.phase} -> {to}")
     return msgspec.structs.replace(state, phase=to, **changes)
+
+
+def grant_of(state: JobState) -> Grant:
+    """Return the latest grant of a job that is leased, or was."""
+    if state.grant is None:
+        raise AssertionError(f"{state.job_id}: leased without a grant")
+    return state.grant

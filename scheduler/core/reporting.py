@@ -14,7 +14,7 @@ from scheduler.core import bounds
 from scheduler.core.emitting import emit_all, refused_topics
 from scheduler.core.ending import cancel, dead_letter, succeed
 from scheduler.core.history import with_attempt, with_event
-from scheduler.core.job import ENDED, Attempt, Ending, ErrorInfo, Event, Grant, JobState, Phase, move
+from scheduler.core.job import ENDED, Attempt, Ending, ErrorInfo, Event, JobState, Phase, grant_of, move
 from scheduler.core.moment import Moment
 from scheduler.core.notices import Revoke
 from scheduler.core.outputs import DeathReason, RetryOut, RetryRecord
@@ -79,7 +79,7 @@ def on_fail(shard: Shard, moment: Moment, fail: Fail) -> None:
     outcome = "failed" if fail.verdict in (Verdict.RETRY, Verdict.FAIL) else str(fail.verdict)
     state = _with_run(state, moment, outcome, fail.sender, fail.error)
     shard.changes.counts["attempts", state.queue, outcome] += 1
-    ending = _grant(state).ending
+    ending = grant_of(state).ending
     if ending is Ending.CANCEL:
         cancel(shard, moment, state, "cancelled", fail.error)
     elif ending is Ending.NONE and fail.verdict is Verdict.CANCEL:
@@ -99,7 +99,7 @@ def on_release(shard: Shard, moment: Moment, release: Release) -> None:
     _settle(shard, moment, state, release.run_ms, learn=False)
     reason = release.reason
     shard.changes.counts["attempts", state.queue, str(reason)] += 1
-    ending = _grant(state).ending
+    ending = grant_of(state).ending
     if ending is not Ending.NONE:
         _ended_on_request(shard, moment, state, release.sender)
     elif reason in (ReleaseReason.LOST, ReleaseReason.CRASHED):
@@ -127,7 +127,7 @@ def on_checkpoint(shard: Shard, moment: Moment, checkpoint: Checkpoint) -> None:
     """Keep what the next attempt starts from."""
     state = _claim(shard, moment, checkpoint, checkpoint.sender, _ONLY_LIVE, "checkpoint")
     if state is not None:
-        grant = msgspec.structs.replace(_grant(state), started=True)
+        grant = msgspec.structs.replace(grant_of(state), started=True)
         shard.put(msgspec.structs.replace(state, checkpoint=checkpoint.data, grant=grant))
 
 
@@ -149,7 +149,7 @@ def timed_out(shard: Shard, moment: Moment, state: JobState, sender: Sender | No
 
 def revoke_of(shard: Shard, state: JobState, reason: str) -> Revoke:
     """Return the notice that stops a live lease."""
-    given = _grant(state)
+    given = grant_of(state)
     return Revoke(given.boot_id, state.job_id, given.epoch, given.token, shard.number, reason)
 
 
@@ -218,7 +218,7 @@ def _stale_reason(state: JobState | None, epoch: int, token: bytes) -> str:
 
 
 def _renew(shard: Shard, moment: Moment, state: JobState, held: Held) -> None:
-    given = _grant(state)
+    given = grant_of(state)
     entry = shard.leases.get(state.job_id, given.epoch)
     if entry is not None:
         shard.leases.renewed(entry, moment.mono_ms)
@@ -282,7 +282,7 @@ def _released(state: JobState, moment: Moment, release: Release) -> JobState:
 
 
 def _ended_on_request(shard: Shard, moment: Moment, state: JobState, sender: Sender) -> None:
-    if _grant(state).ending is Ending.CANCEL:
+    if grant_of(state).ending is Ending.CANCEL:
         cancel(shard, moment, state, "cancelled")
     else:
         timed_out(shard, moment, state, sender)
@@ -296,7 +296,7 @@ def _one_more(state: JobState) -> JobState:
 def _with_run(
     state: JobState, moment: Moment, outcome: str, sender: Sender | None, error: ErrorInfo | None
 ) -> JobState:
-    given = _grant(state)
+    given = grant_of(state)
     attempt = Attempt(
         moment.now_ms,
         state.history.attempt + 1,
@@ -331,9 +331,3 @@ def _take_freed(shard: Shard, moment: Moment, report: Done | Fail | Release) -> 
     # A freed slot counts whatever one thinks of the report that carries it.
     if report.freed is not None:
         shard.fleet.offers.add_freed(report.sender, report.freed, shard.number, moment.mono_ms)
-
-
-def _grant(state: JobState) -> Grant:
-    if state.grant is None:
-        raise AssertionError(f"{state.job_id}: leased without a grant")
-    return state.grant

@@ -8,7 +8,7 @@ from scheduler.core import bounds, keyspace
 from scheduler.core.ending import cancel, dead_letter, expire, shrink
 from scheduler.core.granting import lease_of
 from scheduler.core.inputs import SUBMITS
-from scheduler.core.job import ENDED, End, Ending, Grant, JobState, Phase, move
+from scheduler.core.job import ENDED, End, Ending, Grant, JobState, Phase, grant_of, move
 from scheduler.core.leases import Renewal
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import DeathReason, RetryRecord
@@ -113,7 +113,7 @@ def expire_leases(shard: Shard, moment: Moment, echo_produced_at_ms: int) -> Non
         state = shard.state(entry.job_id)
         if state is not None and state.phase is Phase.LEASED and state.epoch == entry.epoch:
             shard.settle(entry.job_id, moment.mono_ms - entry.granted_at_ms)
-            _expire_lease(shard, moment, state, _given(state))
+            _expire_lease(shard, moment, state, grant_of(state))
 
 
 def _expire_lease(shard: Shard, moment: Moment, state: JobState, given: Grant) -> None:
@@ -161,7 +161,7 @@ def end_overlong(shard: Shard, moment: Moment) -> None:
 def adopt_leases(shard: Shard, mono_ms: int) -> None:
     """Enter every live lease that has no entry in the renewal table, with a whole fresh period from `mono_ms`."""
     for state in shard.live():
-        given = _given(state)
+        given = grant_of(state)
         shard.leases.adopted(
             Renewal(
                 state.job_id,
@@ -182,7 +182,7 @@ def resend_leases(shard: Shard) -> int:
         current = shard.state(state.job_id)
         if current is None or current.phase is not Phase.LEASED or current.epoch != state.epoch:
             continue
-        given = _given(current)
+        given = grant_of(current)
         raw = shard.raw_spec(state.job_id)
         if given.ending is not Ending.NONE:
             shard.notify(given.pool, given.inbox, revoke_of(shard, current, str(given.ending)))
@@ -190,9 +190,3 @@ def resend_leases(shard: Shard) -> int:
             shard.notify(given.pool, given.inbox, lease_of(shard.number, current, given, raw))
         sent += 1
     return sent
-
-
-def _given(state: JobState) -> Grant:
-    if state.grant is None:
-        raise AssertionError(f"{state.job_id}: leased without a grant")
-    return state.grant

@@ -90,9 +90,10 @@ class Housekeeping:
         self._next_clock_ms = mono_ms + _CLOCK_EVERY_MS
         difference_ms = self._clock.difference_ms()
         if abs(difference_ms) > ALARM_MS:
-            _log.error(
-                "this machine's clock is %d ms off the brokers': scheduled jobs start late", difference_ms
+            effect = (
+                "scheduled jobs start late" if difference_ms < 0 else "due times go by the brokers' clock"
             )
+            _log.error("this machine's clock is %+d ms off the brokers': %s", difference_ms, effect)
 
 
 def _offsets(seats: list[Seat]) -> dict[tuple[int, Input], int]:

@@ -55,7 +55,6 @@ class Restore:
         self.cursor: bytes | None = None  # of the index scan, set once the log is read
         self.as_of_ms = store.written_at_ms if store.offset >= 0 else None  # of what was there before
         self.held_back_since_ms: int | None = None
-        self.records = 0
         self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
         self._specs: set[bytes] = set()
         self._spec_cursor: bytes | None = None  # of the look at job records, set once the indexes are built
@@ -63,7 +62,6 @@ class Restore:
     def take(self, restored: Restored, now_ms: int) -> None:
         """Write a slice of the log to the store."""
         latest = dict(restored.entries)  # the last value of each key, since a batch holds a key once
-        self.records += len(restored.entries)
         foreign = [key for key in latest if key[:1] not in _DURABLE]
         for key in foreign:
             del latest[key]
