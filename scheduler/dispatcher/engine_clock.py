@@ -23,6 +23,10 @@ class EngineClock:
         """Return monotonic milliseconds."""
         return self._clock.mono_ms()
 
+    def wall_ms(self) -> int:
+        """Return this machine's wall time as it is, for the age of what this machine wrote."""
+        return self._clock.wall_ms()
+
     @property
     def known(self) -> bool:
         """Whether the wall clock is bounded by broker time yet."""

@@ -119,7 +119,7 @@ def test_the_settings_of_the_readme_are_accepted(tmp_path):
 def test_the_failpoints_of_the_design_are_those_of_the_code():
     paragraph = DESIGN.read_text().partition("**Killed on purpose**")[2].partition("\n## ")[0]
     named = set(re.findall(r"`([a-z]+_[a-z_]+)`", paragraph))
-    files = ("dispatcher/commit.py", "dispatcher/engine.py", "cli/failpoints.py")
+    files = ("dispatcher/commit.py", "dispatcher/engine.py", "dispatcher/take_over.py", "cli/failpoints.py")
     code = "".join((ROOT / "scheduler" / file).read_text() for file in files)
     assert named == set(re.findall(r"failpoint\(\"([a-z_]+)\"\)", code))
 

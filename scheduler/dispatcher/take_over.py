@@ -1,0 +1,115 @@
+"""From an assigned shard to one that is claimed: its restore is begun, gone on with between turns, and taken in.
+
+What a dead owner left open holds the end of the changelog back; its transactional id is in `meta`, and
+initialising it ends that.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from scheduler.core.fleet import Fleet
+from scheduler.core.inputs import Meta
+from scheduler.core.shard import Shard
+from scheduler.core.wakeups import adopt_leases
+from scheduler.dispatcher.care import handed_over
+from scheduler.dispatcher.config import Config
+from scheduler.dispatcher.engine_clock import EngineClock
+from scheduler.dispatcher.intake import quarantine_orphan
+from scheduler.dispatcher.ports import Log, LogError
+from scheduler.dispatcher.restoring import Done, Restorer
+from scheduler.dispatcher.seat import Seat, Stage
+from scheduler.dispatcher.view import StoreView
+
+_log = logging.getLogger(__name__)
+
+_FENCE_AGAIN_MS: Final = 10_000  # the transaction timeout: by then the coordinator has ended it anyway
+
+
+class TakeOver:
+    """The restores of the seats that are to be taken."""
+
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        clock: EngineClock,
+        fleet: Fleet,
+        restorer: Restorer,
+        failpoint: Callable[[str], None],
+    ) -> None:
+        """Restore by `restorer`; shards taken over grant what `fleet` offers."""
+        self._config = config
+        self._log = log
+        self._clock = clock
+        self._fleet = fleet
+        self._restorer = restorer
+        self._failpoint = failpoint
+        self._fence_again_ms: dict[str, int] = {}  # when a last owner may be fenced again
+
+    def go_on(self, seats: dict[int, Seat]) -> bool:
+        """Begin and go on with restores; return whether any is under way."""
+        self._begin(seats)
+        if not self._restorer.running():
+            return False
+        mono_ms = self._clock.mono_ms()
+        finished = self._restorer.slice(self._config.restore_slice_ms, self._clock.wall_ms())
+        members = self._members() if finished else frozenset()
+        for done in finished:
+            # An owner that is still a member gave the shard away; it did not die of it.
+            meta = handed_over(done.meta) if done.meta.member in members else done.meta
+            self._restored(seats[done.number], done, meta)
+        self._failpoint("in_takeover")
+        for number, held_by in self._restorer.held_back(mono_ms, self._config.held_back_ms):
+            self._fence_holder(number, held_by, mono_ms)
+        return True
+
+    def _begin(self, seats: dict[int, Seat]) -> None:
+        restoring = {restore.number for restore in self._restorer.running()}
+        for seat in seats.values():
+            if seat.stage is Stage.RESTORING and seat.number not in restoring:
+                store, seat.store = seat.store, None
+                try:
+                    self._restorer.begin(seat.number, self._clock.wall_ms(), store)
+                except LogError as error:
+                    _log.warning("shard %d can't be restored yet: %s", seat.number, error)
+                    return  # the next turn asks again
+
+    def _members(self) -> frozenset[str]:
+        try:
+            return self._log.members()
+        except LogError as error:
+            _log.warning("the group can't be asked, so the last owners count as dead: %s", error)
+            return frozenset()
+
+    def _restored(self, seat: Seat, done: Done, meta: Meta) -> None:
+        seat.store = done.store
+        shard = Shard(seat.number, StoreView(done.store), self._fleet, seat.leases, epoch=meta.epoch)
+        seat.orphans = done.orphans
+        mono_ms = self._clock.mono_ms()
+        seat.leases.keep_only({(state.job_id, state.epoch) for state in shard.live()})
+        seat.restored(shard, meta, mono_ms)
+        adopt_leases(shard, mono_ms)
+        quarantine_orphans(seat)
+
+    def _fence_holder(self, number: int, meta: Meta | None, mono_ms: int) -> None:
+        if meta is None or not meta.owner or meta.owner == self._log.owner:
+            return
+        if mono_ms < self._fence_again_ms.get(meta.owner, mono_ms):
+            return  # it takes half a second, serves all shards of that owner, and may not be whose transaction it is
+        self._fence_again_ms[meta.owner] = mono_ms + _FENCE_AGAIN_MS
+        try:
+            ended = self._log.fence_owner(meta.owner, meta.member)
+        except LogError as error:
+            _log.warning(
+                "shard %d: the open transaction of %s can't be ended yet: %s", number, meta.owner, error
+            )
+            return
+        if ended:
+            _log.warning("shard %d: ended the open transaction of %s, which has left", number, meta.owner)
+
+
+def quarantine_orphans(seat: Seat) -> None:
+    """Let the claim of a shard quarantine the job records that have no state."""
+    for key in seat.orphans:
+        quarantine_orphan(seat.shard, key[1:].decode(errors="replace"))
