@@ -22,12 +22,8 @@ def request_for(tenant: str, job_type: str, payload: Any, options: Options) -> R
     return Template(job_type, job_type, terms).request(payload_of(job_type, payload, terms.content_type))
 
 
-class Client:
-    """Submits jobs by the name of their type. Thread-safe; connects on first use, and anew after a fork.
-
-    `connection` are librdkafka properties on top of the `KAFKA_*` environment, `prefix` is that of the topics
-    (`JOBS_PREFIX`, else `jobs.`).
-    """
+class _ByType:
+    """What both clients are made of: whose jobs, the way to Kafka, and requests by the name of their type."""
 
     def __init__(
         self,
@@ -43,6 +39,14 @@ class Client:
     def request(self, job_type: str, payload: Any = None, /, **options: Unpack[Options]) -> Request[Any]:
         """Return a request for `submit_many`. `payload` is anything that JSON holds, or bytes: a payload as it is."""
         return request_for(self._tenant, job_type, payload, options)
+
+
+class Client(_ByType):
+    """Submits jobs by the name of their type. Thread-safe; connects on first use, and anew after a fork.
+
+    `connection` are librdkafka properties on top of the `KAFKA_*` environment, `prefix` is that of the topics
+    (`JOBS_PREFIX`, else `jobs.`).
+    """
 
     def submit(self, job_type: str, payload: Any = None, /, **options: Unpack[Options]) -> JobRef[Any]:
         """Submit a job; return when Kafka has it. Raises `InvalidJob`, `NotSubmitted` or `SubmitUnknown`."""
@@ -67,23 +71,8 @@ class Client:
         self.close()
 
 
-class AsyncClient:
+class AsyncClient(_ByType):
     """`Client` for event loops. Runs on the same producers: properties mean the same in both."""
-
-    def __init__(
-        self,
-        tenant: str = "default",
-        *,
-        connection: Mapping[str, str] | None = None,
-        prefix: str | None = None,
-    ) -> None:
-        """Read the environment; connect to nothing yet."""
-        self._tenant = tenant
-        self._submitter = KafkaSubmitter(config_from(os.environ, connection, prefix))
-
-    def request(self, job_type: str, payload: Any = None, /, **options: Unpack[Options]) -> Request[Any]:
-        """Return a request for `submit_many`. `payload` is anything that JSON holds, or bytes: a payload as it is."""
-        return request_for(self._tenant, job_type, payload, options)
 
     async def submit(self, job_type: str, payload: Any = None, /, **options: Unpack[Options]) -> JobRef[Any]:
         """Submit a job; return when Kafka has it. Raises `InvalidJob`, `NotSubmitted` or `SubmitUnknown`."""

@@ -5,7 +5,7 @@ JobsError
 │   ├── InvalidJob       never retry: the job, an option or the code is wrong    (also a ValueError)
 │   ├── NotSubmitted     Kafka does not have it: retry as you like
 │   └── SubmitUnknown    Kafka may have it: retry under the id that the error carries
-└── NoGateway            nothing is wrong with the job: set JOBS_URL, then ask again
+└── NoGateway            nothing is wrong with the job: this version can't answer, the message says what to do instead
 """
 
 from typing import TYPE_CHECKING, Any
@@ -73,13 +73,13 @@ class SubmitUnknown(SubmitError):
 
 
 class NoGateway(JobsError):
-    """Raised when a question about a job needs the gateway and none is set. `doing` is what needed it."""
+    """Raised by questions about a job: they need the gateway, which this version does not have.
+
+    `doing` is what was asked for, `instead` a sentence that says how to do without.
+    """
 
     __module__ = "scheduler"
 
-    def __init__(self, doing: str = "reading a result", url: str | None = None) -> None:
-        """Say what was to be done; `url` is JOBS_URL, if it is set all the same."""
-        wanted = "set JOBS_URL, for example http://127.0.0.1:8080"
-        super().__init__(
-            f"{doing} needs the gateway: {f'{url} is none that this version can ask' if url else wanted}"
-        )
+    def __init__(self, doing: str, instead: str = "") -> None:
+        """Say both."""
+        super().__init__(f"{doing} is not possible in this version, which has no gateway. {instead}".rstrip())

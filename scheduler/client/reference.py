@@ -1,6 +1,5 @@
 """`JobRef`: a submitted job, its receipt, and the questions one may ask about it."""
 
-import os
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from scheduler.client.durations import Duration, duration_ms
@@ -35,24 +34,32 @@ class Inquiries(Protocol):
 
 
 class NoInquiries:
-    """Answers nothing: there is no gateway."""
+    """Answers nothing: there is no gateway yet."""
 
     def state(self, job_id: str) -> str:
         """Raise `NoGateway`."""
-        raise NoGateway("reading a state", os.environ.get("JOBS_URL"))
+        raise NoGateway("reading a state", _HOW_JOBS_END)
 
     def attempts(self, job_id: str) -> int:
         """Raise `NoGateway`."""
-        raise NoGateway("reading attempts", os.environ.get("JOBS_URL"))
+        raise NoGateway("reading attempts", _HOW_JOBS_END)
 
     def result(self, job_id: str, timeout_s: float | None) -> Any:
         """Raise `NoGateway`."""
-        raise NoGateway("reading a result", os.environ.get("JOBS_URL"))
+        raise NoGateway(
+            "reading a result",
+            "Let the handler publish what others need: ctx.emit(Message(topic, value)). "
+            "In a test, the fixture 'jobs' answers",
+        )
 
     def cancel(self, job_id: str) -> None:
         """Raise `NoGateway`."""
-        raise NoGateway("cancelling a job", os.environ.get("JOBS_URL"))
+        raise NoGateway("cancelling a job", "A job that may get too old can be submitted with expires_in")
 
+
+_HOW_JOBS_END: Final = (
+    "How jobs end is published on the topic 'lifecycle'. In a test, the fixture 'jobs' answers"
+)
 
 NO_INQUIRIES: Final = NoInquiries()
 
@@ -79,22 +86,22 @@ class JobRef(Generic[R]):
 
     @property
     def state(self) -> str:
-        """The job's state. Asks the gateway; `NoGateway` without one."""
+        """The job's state. Outside tests this version can't tell: `NoGateway`."""
         return self._inquiries.state(self.id)
 
     @property
     def attempts(self) -> int:
-        """How many attempts are used. Asks the gateway; `NoGateway` without one."""
+        """How many attempts are used. Outside tests this version can't tell: `NoGateway`."""
         return self._inquiries.attempts(self.id)
 
     def result(self, timeout: Duration | None = None) -> R:
-        """Wait for the job's end, at most for `timeout`, and return its result. `NoGateway` without a gateway."""
+        """Wait for the job's end, at most for `timeout`, and return its result. Outside tests: `NoGateway`."""
         timeout_s = None if timeout is None else duration_ms(timeout) / bounds.SECOND_MS
         answer: R = self._inquiries.result(self.id, timeout_s)
         return answer
 
     def cancel(self) -> None:
-        """Ask for the job to be cancelled. `NoGateway` without a gateway."""
+        """Ask for the job to be cancelled. This version can't: `NoGateway`."""
         self._inquiries.cancel(self.id)
 
     def landed_at(self, offset: int) -> None:

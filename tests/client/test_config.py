@@ -123,8 +123,8 @@ def test_the_words_of_the_page():
         "SubmitUnknown(job_id='0199'): sent, but no acknowledgement within 10 s. It may run. "
         "Submit again with the same id to be sure: options(job_id=e.job_id)"
     )
-    assert str(errors.NoGateway()) == (
-        "reading a result needs the gateway: set JOBS_URL, for example http://127.0.0.1:8080"
+    assert str(errors.NoGateway("doing this", "Do that")) == (
+        "doing this is not possible in this version, which has no gateway. Do that"
     )
 
 

@@ -21,20 +21,25 @@ def blocks(page, language):
     return re.findall(rf"^```{re.escape(language)}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-def test_a_third_party_producer_that_follows_the_page_works(topics):
-    (block,) = blocks(PRODUCING, "python")
-    assert "scheduler" not in block
-    script = block.replace('"jobs.submit.default"', repr(topics.name("default")))
-    assert script != block
-    environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": topics.bootstrap}
-    done = subprocess.run(
+def produced(bootstrap, **replacements):
+    """How the example of the page ends, with other words in some places."""
+    (script,) = blocks(PRODUCING, "python")
+    assert "scheduler" not in script
+    for old, new in replacements.items():
+        assert old in script
+        script = script.replace(old, new)
+    return subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, "KAFKA_BOOTSTRAP_SERVERS": bootstrap},
         check=False,
     )
+
+
+def test_a_third_party_producer_that_follows_the_page_works(topics):
+    done = produced(topics.bootstrap, **{"jobs.submit.default": topics.name("default")})
     assert done.returncode == 0, done.stderr
     (message,) = topics.messages()
     (spec,) = topics.specs()
@@ -47,6 +52,12 @@ def test_a_third_party_producer_that_follows_the_page_works(topics):
     )
     assert message.partition() == keys.shard_of(spec.job_id, 8)
     assert done.stdout == f"{spec.job_id} is in {message.topic()}/{message.partition()}@{message.offset()}\n"
+
+
+def test_a_third_party_producer_hears_in_time_that_no_broker_has_its_record():
+    done = produced("127.0.0.1:1", **{'"message.timeout.ms": 30_000': '"message.timeout.ms": 300'})
+    assert done.returncode == 1
+    assert "not acknowledged, send it again with the same id: KafkaError{code=_MSG_TIMED_OUT" in done.stderr
 
 
 def test_the_header_of_the_page():
