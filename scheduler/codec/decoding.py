@@ -44,6 +44,8 @@ class _Decoder(SourceWriter):
         self.add(path, "n = d[p]; p += 1")
         with self.block(path, "if n < 128:"):
             self.add(path, f"{variable} = SMALL[n]")
+        with self.block(path, "elif d[p] < 128:"):  # two bytes, without a call
+            self.add(path, f"n = n - 128 | d[p] << 7; p += 1; {variable} = n >> 1 ^ -(n & 1)")
         with self.block(path, "else:"):
             self.add(path, f"{variable}, p = {far}(d, p, n)")
         if path in self._ranges:

@@ -1,6 +1,6 @@
 """The digest of a job's content: what must be the same for two submits of one id to be the same submit."""
 
-import hashlib
+from hashlib import blake2b
 from typing import Final
 
 from scheduler.core import bounds
@@ -16,11 +16,13 @@ def digest(spec: JobSpec) -> bytes:
     maps in different blocks. Times, labels, priority and the like may differ between honest retries, so they do
     not count. Unambiguous: a head of all lengths, then the parts in that order.
     """
-    parts = [
-        spec.type.encode(),
-        spec.content_type.encode(),
-        spec.payload,
-        *(parent.encode() for parent in spec.after),
-    ]
-    head = b"%b\n" % b",".join([b"%d" % len(part) for part in parts])
-    return hashlib.blake2b(b"".join((head, *parts)), digest_size=bounds.DIGEST_BYTES, person=_PERSON).digest()
+    job_type, content_type, payload = spec.type.encode(), spec.content_type.encode(), spec.payload
+    parents = [parent.encode() for parent in spec.after] if spec.after else _NONE
+    lengths = b"%d,%d,%d" % (len(job_type), len(content_type), len(payload))
+    for parent in parents:
+        lengths += b",%d" % len(parent)
+    content = b"".join((lengths, b"\n", job_type, content_type, payload, *parents))
+    return blake2b(content, digest_size=bounds.DIGEST_BYTES, person=_PERSON).digest()
+
+
+_NONE: Final[list[bytes]] = []

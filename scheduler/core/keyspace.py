@@ -4,6 +4,8 @@ Durable keys are those of the changelog too; local keys are indexes that the sta
 Names hold no NUL byte, so NUL ends a name without changing the order.
 """
 
+from functools import lru_cache
+from struct import Struct
 from typing import Final
 
 from scheduler.core.job import JobState
@@ -29,6 +31,7 @@ def spec_key(job_id: str) -> bytes:
     return SPEC + job_id.encode()
 
 
+@lru_cache(maxsize=4096)
 def lane_prefix(band: int, tenant: str, queue: str, *, suspect: bool) -> bytes:
     """Return what the ready keys of one lane begin with."""
     return b"%b%c%b\0%b\0%c" % (READY, band, tenant.encode(), queue.encode(), suspect)
@@ -46,24 +49,18 @@ def parse_lane(prefix: bytes) -> tuple[int, str, str, bool]:
     return prefix[1], tenant.decode(), queue.decode(), suspect == b"\x01"
 
 
-ORDER_BYTES: Final = 17
-"""Length of what follows the lane prefix and precedes the job id: priority, append time, offset."""
+_ORDER: Final = Struct(">BQQ")  # priority, append time, offset: between the lane prefix and the job id
 
 
 def ready_key(state: JobState) -> bytes:
     """Return where a ready job stands in its lane: by priority, then sequence."""
-    return b"%b%c%b%b%b" % (
-        lane_prefix(state.band, state.tenant, state.queue, suspect=state.history.losses > 0),
-        state.priority,
-        state.submitted_at_ms.to_bytes(8, "big"),
-        state.offset.to_bytes(8, "big"),
-        state.job_id.encode(),
-    )
+    lane = lane_prefix(state.band, state.tenant, state.queue, suspect=state.history.losses > 0)
+    return lane + _ORDER.pack(state.priority, state.submitted_at_ms, state.offset) + state.job_id.encode()
 
 
 def job_of_ready(ready_key: bytes, lane: bytes) -> str:
     """Return the job id at the end of a ready key."""
-    return ready_key[len(lane) + ORDER_BYTES :].decode()
+    return ready_key[len(lane) + _ORDER.size :].decode()
 
 
 def timed_key(prefix: bytes, at_ms: int, job_id: str) -> bytes:

@@ -7,6 +7,7 @@ wave of suspects never takes more than half of what could run others.
 """
 
 from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -18,28 +19,83 @@ from scheduler.core.settings import Settings
 BAND_WEIGHTS: Final = (50.0, 30.0, 5.0)
 """Floors of interactive, default, bulk in percent of busy time while all have work; idle shares go round."""
 
-BANDS: Final = range(len(BAND_WEIGHTS))
+_TIDY_AT_LEAST: Final = 64  # a heap of this many entries is not looked through for stale ones
 
 
 class Queue(Node):
-    """One queue of a tenant in a band: a head for each shard that holds ready jobs of it."""
+    """One queue of a tenant in a band: a head for each shard that holds ready jobs of it.
 
-    __slots__ = ("heads", "lane")
+    The smallest key of each head stands in a heap, so that a choice among many shards costs no more than among few.
+    An entry counts while it still is the smallest key of its head; each head that holds keys has such an entry.
+    """
+
+    __slots__ = ("_firsts", "_heads", "_tidy_at", "lane")
 
     def __init__(self, parent: Node, lane: bytes) -> None:
         """Make an empty queue whose ready keys begin with `lane`."""
         super().__init__(parent)
         self.lane = lane
-        self.heads: dict[int, Head] = {}
+        self._heads: dict[int, Head] = {}
+        self._firsts: list[tuple[bytes, int]] = []
+        self._tidy_at = _TIDY_AT_LEAST
 
-    def first(self) -> tuple[int, bytes] | None:
-        """Return the shard and ready key of the first job, None if there is none."""
-        best: tuple[bytes, int] | None = None
-        for shard, head in self.heads.items():
-            key = head.peek()
-            if key is not None and (best is None or key < best[0]):
-                best = (key, shard)
-        return None if best is None else (best[1], best[0])
+    def push(self, shard: int, key: bytes, scan: Scan) -> None:
+        """Say that a job became ready; `scan` reads its shard's store."""
+        head = self._heads.get(shard)
+        if head is None:
+            head = self._heads[shard] = Head(self.lane, keyspace.after(self.lane), scan, on_disk=False)
+        head.push(key)
+        if head.peek() == key:
+            self._enter(key, shard)
+
+    def load(self, shard: int, scan: Scan) -> None:
+        """Take the jobs that a shard's store holds."""
+        head = self._heads[shard] = Head(self.lane, keyspace.after(self.lane), scan, on_disk=True)
+        key = head.peek()
+        if key is not None:
+            self._enter(key, shard)
+
+    def unload(self, shard: int) -> bool:
+        """Forget the jobs of a shard; return whether none is left of any other."""
+        self._heads.pop(shard, None)
+        return not self._heads
+
+    def applied(self, shard: int) -> None:
+        """Say that the shard's store now holds the keys pushed."""
+        head = self._heads.get(shard)
+        if head is not None:
+            head.applied()
+
+    def take(self) -> tuple[int, bytes] | None:
+        """Take the first job: return its shard and ready key, None if there is none."""
+        firsts = self._firsts
+        while firsts:
+            key, shard = firsts[0]
+            head = self._heads.get(shard)
+            if head is None or head.peek() != key:
+                heappop(firsts)
+                continue
+            head.pop()
+            following = head.peek()
+            if following is None:
+                heappop(firsts)
+            else:
+                heapreplace(firsts, (following, shard))
+            return shard, key
+        return None
+
+    def clear(self) -> None:
+        """Forget the jobs of all shards."""
+        self._heads.clear()
+        self._firsts.clear()
+
+    def _enter(self, key: bytes, shard: int) -> None:
+        heappush(self._firsts, (key, shard))
+        if len(self._firsts) > self._tidy_at:
+            heads = self._heads.items()
+            self._firsts = [(key, shard) for shard, head in heads if (key := head.peek()) is not None]
+            heapify(self._firsts)
+            self._tidy_at = max(_TIDY_AT_LEAST, 2 * len(self._firsts))
 
 
 class Tree:
@@ -132,10 +188,7 @@ class Matcher:
     def push(self, shard: int, lane: bytes, key: bytes, scan: Scan) -> None:
         """Say that a job became ready; `scan` reads its shard's store."""
         queue = self._queue(lane)
-        head = queue.heads.get(shard)
-        if head is None:
-            head = queue.heads[shard] = Head(lane, keyspace.after(lane), scan, on_disk=False)
-        head.push(key)
+        queue.push(shard, key, scan)
         queue.activate()
 
     def load(self, shard: int, lanes: Iterable[bytes], scan: Scan) -> None:
@@ -143,23 +196,21 @@ class Matcher:
         self.unload(shard)
         for lane in lanes:
             queue = self._queue(lane)
-            queue.heads[shard] = Head(lane, keyspace.after(lane), scan, on_disk=True)
+            queue.load(shard, scan)
             queue.activate()
 
     def unload(self, shard: int) -> None:
         """Forget the lanes of a shard."""
-        for queue in [queue for queue in self._queues.values() if shard in queue.heads]:
-            del queue.heads[shard]
-            if not queue.heads:
+        for queue in list(self._queues.values()):
+            if queue.unload(shard):
                 self._drop(queue)
 
     def applied(self, shard: int, lanes: Iterable[bytes]) -> None:
         """Say that the shard's store now holds the keys pushed to these lanes."""
         for lane in lanes:
             queue = self._queues.get(lane)
-            head = queue.heads.get(shard) if queue else None
-            if head is not None:
-                head.applied()
+            if queue is not None:
+                queue.applied(shard)
 
     def first(
         self,
@@ -174,12 +225,11 @@ class Matcher:
         Keys are hints; those for which `is_ready(shard, lane, key)` is false are dropped on the way.
         """
         while (queue := pool.choose(lowest_band, takes_suspect=takes_suspect)) is not None:
-            first = queue.first()
+            first = queue.take()
             if first is None:
                 self._drop(queue)
                 continue
             shard, key = first
-            queue.heads[shard].pop()
             if is_ready(shard, queue.lane, key):
                 return shard, key, queue
         return None
@@ -213,6 +263,6 @@ class Matcher:
         # It was chosen, so its virtual time is its tenant's, where a new one would begin too. But live leases
         # may still be charged to it; while there are any, it comes back with what they cost.
         queue.deactivate()
-        queue.heads.clear()
+        queue.clear()
         del self._queues[queue.lane]
         self._idle[queue.lane] = queue

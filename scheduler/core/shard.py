@@ -155,27 +155,21 @@ class Shard:
 
     # -- after the transaction ---------------------------------------------------------------------
 
-    def batch(self, encoded: dict[str, tuple[bytes, bytes]]) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
+    def batch(
+        self, entries: Sequence[tuple[bytes, bytes | None]]
+    ) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
         """Return the puts and deletes that bring the store to this turn's end.
 
-        `encoded` holds key and value of the state records as they went into the changelog.
+        They are the `entries` that went into the changelog, and what follows from them in the indexes.
         """
-        puts: list[tuple[bytes, bytes]] = []
-        deletes: list[bytes] = []
-        added = self._added = []
-        changes = self.changes
-        for job_id, new in changes.states.items():
-            if new is None:
-                deletes.append(keyspace.state_key(job_id))
-            else:
-                puts.append(encoded[job_id])
-            index_delta(changes.read[job_id], new, added, deletes)
-        for job_id, raw in changes.specs.items():
-            if raw is None:
-                deletes.append(keyspace.spec_key(job_id))
-            else:
-                puts.append((keyspace.spec_key(job_id), raw))
+        deletes = [key for key, value in entries if value is None]
+        added: list[bytes] = []
+        read = self.changes.read
+        for job_id, new in self.changes.states.items():
+            index_delta(read[job_id], new, added, deletes)
+        puts = [(key, value) for key, value in entries if value is not None]
         puts += [(key, b"") for key in added]
+        self._added = added
         return puts, deletes
 
     def applied(self) -> None:

@@ -74,20 +74,21 @@ def check(spec: JobSpec, queue: QueueSettings) -> None:
 
 
 def problems(spec: JobSpec, queue: QueueSettings) -> list[FieldError]:
-    """Return everything that is wrong with `spec`."""
+    """Return everything that is wrong with `spec`.
+
+    Runs for every job that is submitted and for every one admitted: hence no loops over tables of rules in it.
+    """
     errors: list[FieldError] = []
     _shapes(spec, errors)
     if errors:
         return errors
     _identity(spec, errors)
-    _times(spec, queue, errors)
-    _backoff(spec, errors)
+    _numbers(spec, queue, errors)
+    _backoff(spec.backoff, errors)
     if spec.after:
         _parents(spec, errors)
     if spec.labels:
         _labels(spec, errors)
-    if not _text_ok(spec.content_type, CONTENT_TYPE):
-        errors.append(_bad_text("/content_type", spec.content_type, CONTENT_TYPE))
     if len(spec.payload) > queue.payload_max_bytes:
         errors.append(_too_large("/payload", len(spec.payload), queue.payload_max_bytes, " bytes"))
     return errors
@@ -95,6 +96,9 @@ def problems(spec: JobSpec, queue: QueueSettings) -> list[FieldError]:
 
 def _shapes(spec: JobSpec, errors: list[FieldError]) -> None:
     """Check what the other checks look into: a struct takes whatever its caller gives it."""
+    plain = (spec.payload.__class__, spec.backoff.__class__, spec.after.__class__, spec.labels.__class__)
+    if plain == _PLAIN and spec.on_parent_failure.__class__ is OnParentFailure:
+        return
     for pointer, value, kind, wanted in (
         ("/payload", spec.payload, bytes, "bytes"),
         ("/backoff", spec.backoff, Backoff, "a Backoff"),
@@ -106,14 +110,27 @@ def _shapes(spec: JobSpec, errors: list[FieldError]) -> None:
             errors.append(_wrong_type(pointer, value, wanted))
 
 
+_PLAIN: Final = (bytes, Backoff, tuple, dict)
+
+
 def _identity(spec: JobSpec, errors: list[FieldError]) -> None:
     if spec.job_id != "" and not _matches(spec.job_id, ID):  # ids differ, so they would only spoil the cache
         errors.append(_bad_text("/job_id", spec.job_id, ID))
-    for pointer, name in (("/tenant", spec.tenant), ("/queue", spec.queue), ("/type", spec.type)):
-        if not _text_ok(name, NAME):
-            errors.append(_bad_text(pointer, name, NAME))
+    if not _names_ok(spec.tenant, spec.queue, spec.type, spec.content_type):
+        _names(spec, errors)
     if spec.idempotency_key is not None and not errors:
         _key(spec, errors)
+
+
+def _names(spec: JobSpec, errors: list[FieldError]) -> None:
+    for pointer, text, pattern in (
+        ("/tenant", spec.tenant, NAME),
+        ("/queue", spec.queue, NAME),
+        ("/type", spec.type, NAME),
+        ("/content_type", spec.content_type, CONTENT_TYPE),
+    ):
+        if not _matches(text, pattern):
+            errors.append(_bad_text(pointer, text, pattern))
 
 
 def _key(spec: JobSpec, errors: list[FieldError]) -> None:
@@ -136,26 +153,33 @@ def _key(spec: JobSpec, errors: list[FieldError]) -> None:
         )
 
 
-def _times(spec: JobSpec, queue: QueueSettings, errors: list[FieldError]) -> None:
-    timeout_max = min(queue.timeout_max_ms, bounds.TIMEOUT_MAX_MS)
-    for pointer, value, low, high in (
-        ("/priority", spec.priority, 0, bounds.PRIORITY_MAX),
-        ("/run_at_ms", spec.run_at_ms, 0, bounds.TIME_MAX_MS),
-        ("/expires_at_ms", spec.expires_at_ms, 0, bounds.TIME_MAX_MS),
-        ("/max_attempts", spec.max_attempts, 1, bounds.MAX_ATTEMPTS_MAX),
-        ("/timeout_ms", spec.timeout_ms, bounds.TIMEOUT_MIN_MS, timeout_max),
-    ):
-        if value.__class__ is not int or not low <= value <= high:
-            errors.append(_bad_number(pointer, value, low, high))
+def _numbers(spec: JobSpec, queue: QueueSettings, errors: list[FieldError]) -> None:
+    value = spec.priority
+    if value.__class__ is not int or not 0 <= value <= bounds.PRIORITY_MAX:
+        errors.append(_bad_number("/priority", value, 0, bounds.PRIORITY_MAX))
+    value = spec.run_at_ms
+    if value.__class__ is not int or not 0 <= value <= bounds.TIME_MAX_MS:
+        errors.append(_bad_number("/run_at_ms", value, 0, bounds.TIME_MAX_MS))
+    value = spec.expires_at_ms
+    if value.__class__ is not int or not 0 <= value <= bounds.TIME_MAX_MS:
+        errors.append(_bad_number("/expires_at_ms", value, 0, bounds.TIME_MAX_MS))
+    value = spec.max_attempts
+    if value.__class__ is not int or not 1 <= value <= bounds.MAX_ATTEMPTS_MAX:
+        errors.append(_bad_number("/max_attempts", value, 1, bounds.MAX_ATTEMPTS_MAX))
+    value, most = spec.timeout_ms, min(queue.timeout_max_ms, bounds.TIMEOUT_MAX_MS)
+    if value.__class__ is not int or not bounds.TIMEOUT_MIN_MS <= value <= most:
+        errors.append(_bad_number("/timeout_ms", value, bounds.TIMEOUT_MIN_MS, most))
 
 
-def _backoff(spec: JobSpec, errors: list[FieldError]) -> None:
-    backoff = spec.backoff
-    for pointer, value in (("/backoff/base_ms", backoff.base_ms), ("/backoff/max_ms", backoff.max_ms)):
-        if value.__class__ is not int or not bounds.BACKOFF_MIN_MS <= value <= bounds.BACKOFF_MAX_MS:
-            errors.append(_bad_number(pointer, value, bounds.BACKOFF_MIN_MS, bounds.BACKOFF_MAX_MS))
+def _backoff(backoff: Backoff, errors: list[FieldError]) -> None:
+    value = backoff.base_ms
+    if value.__class__ is not int or not bounds.BACKOFF_MIN_MS <= value <= bounds.BACKOFF_MAX_MS:
+        errors.append(_bad_number("/backoff/base_ms", value, bounds.BACKOFF_MIN_MS, bounds.BACKOFF_MAX_MS))
+    value = backoff.max_ms
+    if value.__class__ is not int or not bounds.BACKOFF_MIN_MS <= value <= bounds.BACKOFF_MAX_MS:
+        errors.append(_bad_number("/backoff/max_ms", value, bounds.BACKOFF_MIN_MS, bounds.BACKOFF_MAX_MS))
     factor = backoff.factor
-    if factor.__class__ not in (float, int):
+    if factor.__class__ is not float and factor.__class__ is not int:
         errors.append(_wrong_type("/backoff/factor", factor, "a number"))
     elif not 1.0 <= factor <= bounds.BACKOFF_FACTOR_MAX:  # false for NaN too
         errors.append(_outside("/backoff/factor", factor, 1, bounds.BACKOFF_FACTOR_MAX))
@@ -206,14 +230,18 @@ def _matches(text: object, pattern: re.Pattern[str]) -> bool:
     return isinstance(text, str) and pattern.fullmatch(text) is not None
 
 
+def _names_ok(tenant: object, queue: object, job_type: object, content_type: object) -> bool:
+    """Match texts that come again and again together; longer ones than may pass are not remembered."""
+    names = (tenant, queue, job_type, content_type)
+    for name in names:
+        if not isinstance(name, str) or len(name) > bounds.NAME_MAX_CHARS:
+            return False
+    return _known(names)
+
+
 @lru_cache(maxsize=4096)
-def _known(text: str, pattern: re.Pattern[str]) -> bool:
-    return pattern.fullmatch(text) is not None
-
-
-def _text_ok(text: object, pattern: re.Pattern[str]) -> bool:
-    """Match a text that comes again and again; longer ones than may pass are not remembered."""
-    return text.__class__ is str and len(text) <= bounds.NAME_MAX_CHARS and _known(text, pattern)
+def _known(names: tuple[object, ...]) -> bool:
+    return all(_matches(name, NAME) for name in names[:3]) and _matches(names[3], CONTENT_TYPE)
 
 
 def _wrong_type(pointer: str, value: object, wanted: str) -> FieldError:

@@ -27,7 +27,8 @@ def commit(
     if not offsets:
         raise AssertionError("a transaction without any reports offset would have no fence")
     log.begin()
-    for _, written in parts:
+    for seat, written in parts:
+        log.produce_changelog(seat.number, written.entries)
         log.produce(written.records)
     last = log.flush()
     log.fence(extra | offsets, metadata)
@@ -42,7 +43,7 @@ def apply(parts: Iterable[tuple[Seat, Written]], last: dict[int, int], now_ms: i
     notices: list[NoticeOut] = []
     for seat, written in parts:
         shard = seat.shard
-        puts, deletes = written.batch(shard)
+        puts, deletes = shard.batch(written.entries)
         if seat.store is None:
             raise AssertionError(f"shard {seat.number} has no store")
         seat.store.write(puts, deletes, last[seat.number] + 1, now_ms)

@@ -119,8 +119,11 @@ class Log(Protocol):
     def begin(self) -> None:
         """Begin a transaction."""
 
+    def produce_changelog(self, shard: int, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Add the (key, value) that a shard's changelog gets in this transaction, None for a deletion: all at once."""
+
     def produce(self, records: Iterable[Outgoing]) -> None:
-        """Add records to the transaction."""
+        """Add records of other topics to the transaction."""
 
     def flush(self) -> dict[int, int]:
         """Send everything; return the last changelog offset by shard."""

@@ -20,39 +20,28 @@ BY_KEY = -1
 class Written:
     """One shard's part of a transaction: its records, and what its store writes once they are committed."""
 
-    __slots__ = ("meta", "meta_raw", "records", "states")
+    __slots__ = ("entries", "meta", "records")
 
     def __init__(self, shard: Shard, meta: Meta, lifecycle_partitions: int) -> None:
         """Encode everything that the turn decided for `shard`, with the `meta` that closes it."""
         self.meta = meta
-        self.meta_raw = encode_meta(meta)
-        self.states: dict[str, tuple[bytes, bytes]] = {}
-        self.records: list[Outgoing] = []
-        self._changelog(shard)
-        self._outputs(shard, lifecycle_partitions)
-
-    def _changelog(self, shard: Shard) -> None:
+        self.entries = changelog_entries(shard)
+        self.entries.append((keyspace.META, encode_meta(meta)))
         number = shard.number
-        append = self.records.append
-        for job_id, raw in shard.changes.specs.items():
-            append(Outgoing("changelog", number, keyspace.spec_key(job_id), raw))
-        for job_id, state in shard.changes.states.items():
-            key, encoded = keyspace.state_key(job_id), None
-            if state is not None:
-                encoded = encode_state(state)
-                self.states[job_id] = (key, encoded)
-            append(Outgoing("changelog", number, key, encoded))
-        append(Outgoing("changelog", number, keyspace.META, self.meta_raw))
+        self.records = [
+            encode_output(output, number, lifecycle_partitions) for output in shard.changes.outputs
+        ]
 
-    def _outputs(self, shard: Shard, lifecycle_partitions: int) -> None:
-        for output in shard.changes.outputs:
-            self.records.append(encode_output(output, shard.number, lifecycle_partitions))
 
-    def batch(self, shard: Shard) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-        """Return the puts and deletes for the shard's store."""
-        puts, deletes = shard.batch(self.states)
-        puts.append((keyspace.META, self.meta_raw))
-        return puts, deletes
+def changelog_entries(shard: Shard) -> list[tuple[bytes, bytes | None]]:
+    """Return (key, value or None) of the turn's durable changes: job records first, then states."""
+    changes = shard.changes
+    entries: list[tuple[bytes, bytes | None]] = []
+    for job_id, raw in changes.specs.items():
+        entries.append((keyspace.spec_key(job_id), raw))
+    for job_id, state in changes.states.items():
+        entries.append((keyspace.state_key(job_id), None if state is None else encode_state(state)))
+    return entries
 
 
 def encode_output(output: Output, shard: int, lifecycle_partitions: int) -> Outgoing:

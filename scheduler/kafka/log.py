@@ -1,6 +1,6 @@
 """The dispatcher's `Log` on a real Kafka: membership, six consumers, two producers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
 from typing import Any, Final
@@ -160,8 +160,12 @@ class KafkaLog:
         """Begin a transaction."""
         self._transactions.begin()
 
+    def produce_changelog(self, shard: int, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Add everything that a shard's changelog gets in this transaction."""
+        self._transactions.produce_changelog(shard, entries)
+
     def produce(self, records: Iterable[Outgoing]) -> None:
-        """Add records to the transaction."""
+        """Add records of other topics to the transaction."""
         self._transactions.produce(records)
 
     def flush(self) -> dict[int, int]:

@@ -48,10 +48,13 @@ class PlainProducer:
         deadline = Deadline(_ROOM_S)
         nowhere = 0
         for record in records:
-            if self._exists(record):
-                self._send(record, deadline)
-            else:
+            if not self._exists(record):
                 nowhere += 1
+                continue
+            try:
+                self._produce(record)
+            except (BufferError, KafkaException) as error:
+                self._send_again(record, error, deadline)
         if nowhere:
             self._dropped(nowhere)
         self.serve()
@@ -76,7 +79,7 @@ class PlainProducer:
 
     def _exists(self, record: Outgoing) -> bool:
         """Say whether a notice has somewhere to go; unknown topics and partitions are asked for once in a while."""
-        if not record.topic.startswith(LEASES) or 0 <= record.partition < self._inboxes.get(record.topic, 0):
+        if 0 <= record.partition < self._inboxes.get(record.topic, 0) or not record.topic.startswith(LEASES):
             return True
         if time.monotonic() >= self._ask_at_s:
             self._ask()
@@ -104,26 +107,32 @@ class PlainProducer:
             if name.startswith(leases)
         }
 
-    def _send(self, record: Outgoing, deadline: Deadline) -> None:
+    def _send_again(self, record: Outgoing, error: Exception, deadline: Deadline) -> None:
         remade = False
         while True:
-            try:
-                self._produce(record)
-                return
-            except BufferError:
+            if isinstance(error, BufferError):
                 if deadline.passed:  # a broker that does not answer: leases in the queue are too late anyway
                     self.lost += 1
                     return
                 self._producer.poll(0.02)
-            except KafkaException as raised:
-                error = error_of(raised)
-                if error is None or judge(error) is not Verdict.UNUSABLE or remade:
+            else:
+                if remade or not self._unusable(error):
                     self.lost += 1
-                    LOG.warning("not sent to %s: %s", record.topic, raised)
+                    LOG.warning("not sent to %s: %s", record.topic, error)
                     return
-                LOG.warning("the plain producer is made anew: %s", describe(error))
+                LOG.warning("the plain producer is made anew: %s", error)
                 self._producer = self._made()
                 remade = True
+            try:
+                self._produce(record)
+                return
+            except (BufferError, KafkaException) as raised:
+                error = raised
+
+    @staticmethod
+    def _unusable(raised: Exception) -> bool:
+        error = error_of(raised)
+        return error is not None and judge(error) is Verdict.UNUSABLE
 
     def _produce(self, record: Outgoing) -> None:
         topic = record.topic if record.foreign else self._names.full(record.topic)

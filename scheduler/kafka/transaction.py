@@ -1,7 +1,7 @@
 """The transactional producer: one transaction at a time, errors turned into what the caller must do."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -27,7 +27,7 @@ _ASK_S: Final = 1.0
 class TransactionalProducer:
     """One producer with one transactional id.
 
-    Order: `begin`, `produce`*, `flush`, `send_offsets`, `commit`; `abort` ends a failed one. `flush` comes
+    Order: `begin`, `produce_changelog`* and `produce`*, `flush`, `send_offsets`, `commit`; `abort` ends a failed one. `flush` comes
     before `send_offsets` always: the other way round back-to-back transactions take 98 ms instead of 3-6.
     """
 
@@ -38,7 +38,7 @@ class TransactionalProducer:
         self._troubles = troubles
         self._producer: Producer | None = None
         self._reports: list[tuple[KafkaError | None, Message]] = []
-        self._tails: dict[int, Outgoing] = {}
+        self._logged: set[int] = set()  # shards whose changelog is part of the transaction
         self._foreign: set[str] = set()
         self._topics: frozenset[str] | None = None  # that exist, as of `_asked_s`; None: no answer
         self._asked_s = float("-inf")
@@ -70,39 +70,46 @@ class TransactionalProducer:
     def begin(self) -> None:
         """Begin a transaction."""
         self._reports = []
-        self._tails = {}
+        self._logged = set()
         self._foreign = set()
         self._flushed = False
         self._call("begin_transaction", lambda _: self._live().begin_transaction(), Fenced, Fenced)
         self.in_transaction = True
 
-    def produce(self, records: Iterable[Outgoing]) -> None:
-        """Add records. A record that the client refuses by itself (too large) raises `MustAbort` with its key.
+    def produce_changelog(self, shard: int, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Add all that a shard's changelog gets. Only the last record asks for a delivery report, for its offset.
 
-        Only the last changelog record of each shard asks for a delivery report, for its offset: so each one
-        waits here until the next one of its shard, or `flush`, pushes it out. Its order in the partition stays.
+        These are most of all records, hence the short way; what does not go that way goes the long one, in its turn.
         """
+        assert self.in_transaction
+        assert not self._flushed
+        assert entries
+        assert shard not in self._logged
+        self._logged.add(shard)
+        topic, produce = self._names.full(CHANGELOG), self._live().produce
+        for key, value in entries[:-1]:
+            try:
+                produce(topic, value, key, shard)
+            except (BufferError, KafkaException):
+                self._send(Outgoing(CHANGELOG, shard, key, value), reported=False)
+        self._send(Outgoing(CHANGELOG, shard, *entries[-1]), reported=True)
+
+    def produce(self, records: Iterable[Outgoing]) -> None:
+        """Add records of other topics. One that the client refuses by itself (too large) raises `MustAbort`."""
         assert self.in_transaction
         assert not self._flushed
         for record in records:
             if record.foreign:
                 self._foreign.add(record.topic)
                 self._require(record)
-                self._send(record, reported=True)  # the user's own topic: a refusal must name the record
-            elif record.topic != CHANGELOG:
-                self._send(record, reported=False)
-            else:
-                before = self._tails.get(record.partition)
-                self._tails[record.partition] = record
-                if before is not None:
-                    self._send(before, reported=False)
+            self._send(
+                record, reported=record.foreign
+            )  # the user's own topic: a refusal must name the record
 
     def flush(self) -> dict[int, int]:
         """Send everything; return the last changelog offset by shard. Raises `MustAbort` if any record failed."""
         assert self.in_transaction
         assert not self._flushed
-        for tail in self._tails.values():
-            self._send(tail, reported=True)
         self._drain()
         self._raise_refusals()
         self._flushed = True
@@ -245,7 +252,7 @@ class TransactionalProducer:
             partition, offset = message.partition(), message.offset()
             if message.topic() == topic and partition is not None and offset is not None:
                 found[partition] = offset
-        assert found.keys() == self._tails.keys(), "every shard's last record has been reported"
+        assert found.keys() == self._logged, "every shard's last record has been reported"
         return found
 
     def _refused(self, error: KafkaError, topic: str, key: bytes | None, *, foreign: bool) -> LogError:

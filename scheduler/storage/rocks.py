@@ -49,7 +49,7 @@ class RocksConfig(msgspec.Struct, frozen=True):
 
     cache_bytes: int = 64 * MIB
     memtables_bytes: int = 96 * MIB
-    memtable_bytes: int = 8 * MIB  # of one shard; a full one is flushed in the background
+    memtable_bytes: int = 16 * MIB  # of one shard; a full one is flushed in the background
 
 
 def _ignore(path: Path, cause: str) -> None:

@@ -1,6 +1,6 @@
 """The dispatcher's `Log` and `Changelog` over a broker in memory."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from scheduler.core.inputs import TOPIC_OF, Input
@@ -65,8 +65,12 @@ class MemoryLog:
         """Begin a transaction."""
         self._transaction = []
 
+    def produce_changelog(self, shard: int, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Add everything that a shard's changelog gets in this transaction."""
+        self._transaction.extend(Outgoing("changelog", shard, key, value) for key, value in entries)
+
     def produce(self, records: Iterable[Outgoing]) -> None:
-        """Add records to the transaction."""
+        """Add records of other topics to the transaction."""
         self._transaction.extend(records)
 
     def flush(self) -> dict[int, int]:

@@ -1,7 +1,7 @@
 """The dispatcher's log with a group, transactions and faults on request; it also checks the order of calls."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from scheduler.core.inputs import TOPIC_OF, Input
 from scheduler.dispatcher.ports import (
@@ -151,6 +151,9 @@ class FaultLog(MemoryLog):
         self._transaction = []
         self._broker.begin_transaction(self.owner, self._wall_ms())
         self._pass("begin")
+
+    def produce_changelog(self, shard: int, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
+        self.produce(Outgoing("changelog", shard, key, value) for key, value in entries)
 
     def produce(self, records: Iterable[Outgoing]) -> None:
         assert self.calls[-1] == "begin"

@@ -109,7 +109,7 @@ def test_50_000_scheduled_jobs_take_bounded_memory_and_turns():
         assert len(seat.shard.timers._heap) <= 3_000
         assert world.time.ms - start_ms < 140_000
     queue = next(iter(d1.engine._fleet.matcher._queues.values()))
-    assert sum(len(head._heap) for head in queue.heads.values()) <= 3_000
+    assert sum(len(head._heap) for head in queue._heads.values()) <= 3_000
     world.checking = True
     world.turn()
 

@@ -121,11 +121,22 @@ def transact(log, shard, offset, records, metadata=None):
     """Run a whole transaction; return the last changelog offsets."""
     metadata = metadata if metadata is not None else log.metadata()
     log.begin()
-    log.produce(records)
+    add(log, records)
     last = log.flush()
     log.fence({(shard, Input.REPORTS): offset}, metadata)
     log.commit()
     return last
+
+
+def add(log, records):
+    """Add records to the transaction, those of a shard's changelog all at once."""
+    logged = {}
+    for record in records:
+        if record.topic == "changelog":
+            logged.setdefault(record.partition, []).append((record.key, record.value))
+    for shard, entries in logged.items():
+        log.produce_changelog(shard, entries)
+    log.produce([record for record in records if record.topic != "changelog"])
 
 
 def changelog(shard, *keys):

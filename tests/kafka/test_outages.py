@@ -13,7 +13,7 @@ from scheduler.kafka.apply import apply
 from scheduler.kafka.layout import Layout
 from scheduler.kafka.log import KafkaLog, LogSettings
 from scheduler.kafka.readiness import answers
-from tests.kafka.seen import Seen, at, changelog, committed_keys, produce, topic_of, transact
+from tests.kafka.seen import Seen, add, at, changelog, committed_keys, produce, topic_of, transact
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def test_a_frozen_broker_in_each_step(frozen):
 
     metadata = log.metadata()
     log.begin()
-    log.produce(changelog(0, b"commit"))
+    add(log, changelog(0, b"commit"))
     log.flush()
     log.fence({(0, Input.REPORTS): 0}, metadata)
     freeze(broker)
@@ -59,7 +59,7 @@ def test_a_frozen_broker_in_each_step(frozen):
     assert known in ([b"m"], [b"m", b"commit"])  # one or the other, but never both later
 
     log.begin()
-    log.produce(changelog(0, b"flush"))
+    add(log, changelog(0, b"flush"))
     freeze(broker)
     with pytest.raises(MustAbort) as failed:
         log.flush()
@@ -92,7 +92,7 @@ def test_a_short_freeze_is_only_a_delay(frozen):
     seen, broker, properties, layout = frozen
     metadata = seen.log.metadata()
     seen.log.begin()
-    seen.log.produce(changelog(0, b"late"))
+    add(seen.log, changelog(0, b"late"))
     freeze(broker)
     threading.Timer(1.0, broker.resume).start()
     seen.log.flush()

@@ -11,7 +11,7 @@ from scheduler.dispatcher.ports import Fenced, MustAbort, Outgoing
 from scheduler.kafka import transaction
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.client_settings import RECORD_MAX_BYTES
-from tests.kafka.seen import Seen, at, changelog, committed_keys, produce, topic_of, transact
+from tests.kafka.seen import Seen, add, at, changelog, committed_keys, produce, topic_of, transact
 
 
 def keys_in(properties, installed, topic, shard, *, open_ends=False):
@@ -37,7 +37,7 @@ def test_a_transaction_commits_everything_and_tells_changelog_offsets(owner, pro
 def test_records_leave_only_with_the_commit(owner, properties, installed):
     metadata = owner.log.metadata()
     owner.log.begin()
-    owner.log.produce(changelog(1, b"s1"))
+    add(owner.log, changelog(1, b"s1"))
     owner.log.flush()
     assert keys_in(properties, installed, "changelog", 1, open_ends=True) == [b"m"]
     owner.log.fence({(1, Input.REPORTS): 0}, metadata)
@@ -51,7 +51,7 @@ def test_abort_and_rewind_read_the_same_records_again(owner, properties, install
     owner.until(lambda: len(owner.records) == 3)
     first = list(owner.records)
     owner.log.begin()
-    owner.log.produce(changelog(2, b"gone"))
+    add(owner.log, changelog(2, b"gone"))
     owner.log.flush()
     owner.log.abort()
     owner.log.rewind({(2, source): 0 for source in Input})
@@ -65,7 +65,7 @@ def test_abort_and_rewind_read_the_same_records_again(owner, properties, install
 def test_there_is_no_transaction_without_a_driver_offset(owner):
     metadata = owner.log.metadata()
     owner.log.begin()
-    owner.log.produce(changelog(0, b"s"))
+    add(owner.log, changelog(0, b"s"))
     owner.log.flush()
     with pytest.raises(AssertionError, match="driver"):
         owner.log.fence({(0, Input.COMMANDS): 0}, metadata)
@@ -93,7 +93,7 @@ def test_an_evicted_owner_is_fenced_and_nothing_of_it_is_seen(open_log, properti
     stalled.until(lambda: len(stalled.owned) == 4)
     metadata = stalled.log.metadata()
     stalled.log.begin()
-    stalled.log.produce(changelog(0, b"zombie"))
+    add(stalled.log, changelog(0, b"zombie"))
     stalled.log.flush()
     heir = Seen(open_log("b"))
     heir.until(lambda: len(heir.owned) == 4)
@@ -113,7 +113,7 @@ def test_metadata_from_before_a_rebalance_is_refused(owner, open_log):
     second = Seen(open_log("b"))
     second.until(lambda: len(second.owned) == 2, owner)
     owner.log.begin()
-    owner.log.produce(changelog(0, b"old"))
+    add(owner.log, changelog(0, b"old"))
     owner.log.flush()
     with pytest.raises(MustAbort):
         owner.log.fence({(0, Input.REPORTS): 0}, old)
@@ -127,7 +127,7 @@ def test_two_of_one_id_the_older_is_fenced_and_reopens(open_log, properties, ins
     older.until(lambda: len(older.owned) == 4)
     metadata = older.log.metadata()
     older.log.begin()
-    older.log.produce(changelog(0, b"older"))
+    add(older.log, changelog(0, b"older"))
     older.log.flush()
     other = Seen(open_log("other"))
     assert not other.log.fence_owner(older.log.owner, older.log.member)  # still a member: left alone
@@ -148,7 +148,7 @@ def test_two_of_one_id_the_older_is_fenced_and_reopens(open_log, properties, ins
 
 def test_a_record_that_is_too_large_is_named(owner, properties, installed):
     owner.log.begin()
-    owner.log.produce(changelog(0, b"s"))
+    add(owner.log, changelog(0, b"s"))
     with pytest.raises(MustAbort) as refused:
         owner.log.produce([Outgoing("dlq", 0, b"large", b"x" * (RECORD_MAX_BYTES + 1))])
     assert (refused.value.topic, refused.value.key) == ("dlq", b"large")
@@ -174,7 +174,7 @@ def test_a_refusal_by_the_broker_names_the_foreign_record(owner, properties, ins
         10
     )
     owner.log.begin()
-    owner.log.produce([*changelog(0, b"s"), Outgoing(small, -1, b"large", os.urandom(10_000), foreign=True)])
+    add(owner.log, [*changelog(0, b"s"), Outgoing(small, -1, b"large", os.urandom(10_000), foreign=True)])
     with pytest.raises(MustAbort) as refused:
         owner.log.flush()
     assert (refused.value.topic, refused.value.key) == (small, b"large")
@@ -199,7 +199,7 @@ def test_a_users_topic_that_does_not_exist_is_refused_at_once_and_named(
     admin = Admin(properties)
     admin.client.create_topics([NewTopic(name, 1, 1)])[name].result(10)
     owner.log.begin()
-    owner.log.produce([*changelog(0, b"s"), Outgoing(name, -1, b"k", b"v", foreign=True)])
+    add(owner.log, [*changelog(0, b"s"), Outgoing(name, -1, b"k", b"v", foreign=True)])
     owner.log.flush()
     owner.log.abort()
     admin.client.delete_topics([name], operation_timeout=10)[name].result(20)
@@ -207,7 +207,7 @@ def test_a_users_topic_that_does_not_exist_is_refused_at_once_and_named(
         began_s = time.monotonic()
         owner.log.begin()
         with pytest.raises(MustAbort) as refused:
-            owner.log.produce([*changelog(0, b"s"), Outgoing(topic, -1, b"k", b"v", foreign=True)])
+            add(owner.log, [*changelog(0, b"s"), Outgoing(topic, -1, b"k", b"v", foreign=True)])
         assert (refused.value.topic, refused.value.key) == (topic, b"k")
         owner.log.abort()
         assert time.monotonic() - began_s < 2
@@ -235,7 +235,7 @@ def test_a_refusal_without_a_report_aborts_too(owner, properties, installed):
     admin.client.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": "1000"})])[name].result(10)
     metadata = owner.log.metadata()
     owner.log.begin()
-    owner.log.produce([*changelog(0, b"s"), Outgoing("small", 0, b"large", os.urandom(10_000))])
+    add(owner.log, [*changelog(0, b"s"), Outgoing("small", 0, b"large", os.urandom(10_000))])
     with pytest.raises(MustAbort):
         owner.log.flush()
         owner.log.fence({(0, Input.REPORTS): 0}, metadata)
@@ -247,7 +247,7 @@ def test_a_refusal_without_a_report_aborts_too(owner, properties, installed):
 
 def test_closing_aborts_what_is_open(owner, properties, installed):
     owner.log.begin()
-    owner.log.produce(changelog(0, b"open"))
+    add(owner.log, changelog(0, b"open"))
     owner.log.flush()
     owner.log.close()
     assert keys_in(properties, installed, "changelog", 0) == [b"m"]
