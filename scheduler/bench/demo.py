@@ -34,6 +34,8 @@ _LATE_DOUBLES_S: Final = 2.0
 
 def run_demo(*, as_json: bool, keep: bool, jobs: int | None) -> int:
     """Run the demo; return 0 if nothing was lost, completed twice or started early."""
+    if keep:
+        os.environ.setdefault("JOBS_DEV_KAFKA", "java")  # a broker in a container would end with this process
     with devkafka.attach_or_start(say=_say) as cluster:
         properties = {"bootstrap.servers": cluster.bootstrap}
         _say(f"Kafka at {cluster.bootstrap}; making topics")
@@ -52,8 +54,8 @@ def run_demo(*, as_json: bool, keep: bool, jobs: int | None) -> int:
 
 
 def _leave_running(site: Site, cluster: devkafka.Cluster) -> None:
+    cluster.leave_running()
     left = site.let_go()
-    cluster.leave_running(left)
     _say(
         f"Everything goes on running, workers and dispatchers as {', '.join(map(str, left.values()))}. Next:"
     )

@@ -2,17 +2,16 @@
 
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
+from scheduler import devkafka
 from scheduler.kafka.apply import apply
 from scheduler.kafka.layout import Layout
 
@@ -83,10 +82,10 @@ class Site:
         self.properties = dict(properties)
         self.shards = shards
         self.prefix = prefix or f"bench-{secrets.token_hex(4)}."
-        self.folder = Path(tempfile.mkdtemp(prefix="kafka-scheduler-"))
-        self._folder_is_ours = True
-        self.processes: list[Process] = []
         apply(self.properties, Layout(shards, {"default": 64}, 1, self.prefix))
+        self._home: devkafka.OwnedDir | None = devkafka.run_dir()
+        self.folder = self._home.path
+        self.processes: list[Process] = []
 
     def dispatcher(
         self,
@@ -109,18 +108,20 @@ class Site:
         return self._start(name, ["worker", target, "--slots", str(slots), "--name", name], environ)
 
     def let_go(self) -> dict[str, int]:
-        """Leave the processes that run to somebody else, with the folder; return their ids by name, workers first."""
-        left = {process.name: process.pid for process in reversed(self.processes) if process.alive()}
+        """Leave the processes that run to `scheduler dev stop`, with the folder; return their ids by name."""
+        home, self._home = self._home, None
+        assert home is not None
+        left = self._running()
+        home.leave_running()
         self.processes.clear()
-        self._folder_is_ours = False
         return left
 
     def close(self) -> None:
         """Stop every process, workers first, and remove the folder."""
         for process in reversed(self.processes):
             process.stop()
-        if self._folder_is_ours:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._home is not None:
+            self._home.remove()
 
     def _start(
         self, name: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None
@@ -129,7 +130,13 @@ class Site:
         given = {"JOBS_PREFIX": self.prefix, **(environ or {})}
         process = Process(name, [*options, *arguments], given, self.folder / f"{name}.log")
         self.processes.append(process)
+        if self._home is not None:
+            self._home.note(self._running())  # whoever finds us killed ends them
         return process
+
+    def _running(self) -> dict[str, int]:
+        """Return the ids by name, last started first: a worker hands its leases back while a dispatcher listens."""
+        return {process.name: process.pid for process in reversed(self.processes) if process.alive()}
 
 
 @contextmanager

@@ -102,8 +102,10 @@ def up(ctx: click.Context, target: str, port: int, slots: int, shards: int) -> i
 def demo(as_json: bool, keep: bool, jobs: int | None) -> int:
     """The main job from end to end on a real Kafka, with processes killed on the way."""
     from scheduler.bench.demo import run_demo
+    from scheduler.cli.signals import terminated_like_interrupted
 
-    return _told(lambda: run_demo(as_json=as_json, keep=keep, jobs=jobs))
+    with terminated_like_interrupted():
+        return _told(lambda: run_demo(as_json=as_json, keep=keep, jobs=jobs))
 
 
 @dev.command()

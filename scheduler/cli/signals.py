@@ -9,18 +9,18 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt like Ctrl-C, so that what is half started is ended on the way out."""
+    """SIGTERM and SIGHUP raise KeyboardInterrupt like Ctrl-C, so that what was started is ended on the way out."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    with _handled_by((signal.SIGTERM,), interrupt):
+    with _handled_by((signal.SIGTERM, signal.SIGHUP), interrupt):
         yield
 
 
 @contextmanager
 def signals_call(asked_to_stop: Callable[[], None]) -> Iterator[None]:
-    """Both call ``asked_to_stop``, in the main thread between any two of its steps: it must be safe there."""
+    """All of them call ``asked_to_stop``, in the main thread between any two of its steps: it must be safe there."""
     with _handled_by(_NUMBERS, asked_to_stop):
         yield
 

@@ -1,7 +1,7 @@
 """What every kind of cluster offers, wherever its brokers run."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -42,11 +42,8 @@ class Cluster(ABC):
         """Stop what we started; brokers that others run stay as they are. A second call does nothing."""
 
     @abstractmethod
-    def leave_running(self, companions: Mapping[str, int] | None = None) -> None:
-        """Let the brokers outlive this process; ``scheduler dev stop`` ends them.
-
-        ``companions`` are further processes (name to process id) that it shall end before them, in that order.
-        """
+    def leave_running(self) -> None:
+        """Let the brokers outlive this process; ``scheduler dev stop`` ends them."""
 
     def __enter__(self) -> Self:
         return self
@@ -67,5 +64,5 @@ class AttachedCluster(Cluster):
     def stop(self) -> None:
         """Do nothing."""
 
-    def leave_running(self, companions: Mapping[str, int] | None = None) -> None:
-        """Do nothing: it runs anyway. Companions are not remembered, since ``dev stop`` does not know this cluster."""
+    def leave_running(self) -> None:
+        """Do nothing: it runs anyway."""

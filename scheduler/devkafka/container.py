@@ -6,7 +6,7 @@ the host port is fixed beforehand, since the broker must advertise it before the
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +121,7 @@ class ContainerCluster(Cluster):
         if container is not None:
             container.stop()
 
-    def leave_running(self, companions: Mapping[str, int] | None = None) -> None:
+    def leave_running(self) -> None:
         """Not possible. Raises NoContainerError."""
         raise NoContainerError(
             "a broker in a container ends with the run that made it; set JOBS_DEV_KAFKA=java to leave one running"

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from scheduler.devkafka.archive import with_archive
@@ -54,11 +54,11 @@ class JavaCluster(Cluster):
                 node.kill()
             home.remove()
 
-    def leave_running(self, companions: Mapping[str, int] | None = None) -> None:
-        """Let the brokers outlive this process; ``scheduler dev stop`` ends them after the companions."""
+    def leave_running(self) -> None:
+        """Let the brokers outlive this process; ``scheduler dev stop`` ends them."""
         home = self._let_go()
         if home is not None:
-            home.leave_running(companions or {})
+            home.leave_running()
             for node in self.nodes:
                 node.let_go()
 
@@ -103,7 +103,7 @@ def start_java_cluster(
             require_free(each)
     jvm = prepared_jvm(say)
     if directory is None:
-        return _start(jvm, ClusterDir.throwaway(), nodes, port)
+        return _start(jvm, ClusterDir.new(), nodes, port)
     return _start(jvm, ClusterDir.claim(directory), nodes, port, keeps_data=True)
 
 
@@ -112,7 +112,7 @@ def prepared_jvm(say: Callable[[str], None]) -> Jvm:
     require_space(state_dir())
     plain = Jvm(find_java(), class_path(say))
     return with_archive(
-        plain, lambda flags: _start(plain, ClusterDir.throwaway(), 1, None, flags=flags).stop(), say
+        plain, lambda flags: _start(plain, ClusterDir.new(), 1, None, flags=flags).stop(), say
     )
 
 

@@ -1,20 +1,15 @@
-"""Clusters that run without us: found, stopped, cleaned."""
+"""What runs without us, or was left by those that did: found, stopped, cleaned."""
 
 import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from scheduler.devkafka.cluster_dir import (
-    ClusterDir,
-    clear_throwaways,
-    end_processes,
-    is_left_running,
-    read_record,
-)
+from scheduler.devkafka.cluster_dir import ClusterDir, read_record
+from scheduler.devkafka.owned_dir import clear_left_overs, directories, end_processes, is_left_running
 from scheduler.devkafka.ownership import owner_of
 from scheduler.devkafka.ports import LOOPBACK
-from scheduler.devkafka.state_dir import archives_dir, dev_cluster_dirs, throwaway_clusters_dir
+from scheduler.devkafka.state_dir import archives_dir, dev_cluster_dirs, runs_dir, throwaway_clusters_dir
 
 _OWNER_PATIENCE_S = 45.0
 """The owner stops workers (which drain), dispatchers and brokers, one after the other."""
@@ -31,7 +26,7 @@ def bootstrap_of(directory: Path) -> str | None:
 def stop_left_running() -> int:
     """Stop what ``scheduler dev`` runs on this machine, in the foreground elsewhere or left running.
 
-    Returns how many processes were asked to end. Other runs' throw-away clusters (tests) are left alone.
+    Returns how many processes were asked to end. What other runs (tests, benches) have for themselves is left alone.
     """
     return sum(_stop(directory) for directory in _stoppable())
 
@@ -41,14 +36,17 @@ def clean(*, archives: bool) -> None:
     stop_left_running()
     for directory in dev_cluster_dirs():
         ClusterDir.claim(directory).remove()
-    clear_throwaways()
+    for parent in (runs_dir(), throwaway_clusters_dir()):
+        clear_left_overs(parent)
     if archives:
         shutil.rmtree(archives_dir(), ignore_errors=True)
 
 
 def _stoppable() -> Iterator[Path]:
+    """Workers and dispatchers before brokers: what they still report finds one that listens."""
+    yield from filter(is_left_running, directories(runs_dir()))
     yield from dev_cluster_dirs()
-    yield from (path for path in throwaway_clusters_dir().glob("cluster-*") if is_left_running(path))
+    yield from filter(is_left_running, directories(throwaway_clusters_dir()))
 
 
 def _stop(directory: Path) -> int:

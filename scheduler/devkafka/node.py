@@ -1,5 +1,6 @@
 """One broker process: started, stopped, killed, suspended, resumed."""
 
+import shutil
 import signal
 import subprocess
 import time
@@ -36,6 +37,11 @@ class NodeFiles:
     def data(self) -> Path:
         """Its log.dirs."""
         return self.directory / "data"
+
+    @property
+    def scratch(self) -> Path:
+        """Its java.io.tmpdir: the native libraries that it unpacks, which a killed JVM can't remove."""
+        return self.directory / "tmp"
 
     @property
     def pid(self) -> Path:
@@ -99,7 +105,10 @@ class Node:
             return
         require_free(self._ports.client)
         require_free(self._ports.controller)
-        command = self._jvm.command("kafka.Kafka", str(self._files.properties), flags=flags)
+        scratch = self._empty_scratch()
+        command = self._jvm.command(
+            "kafka.Kafka", str(self._files.properties), flags=(f"-Djava.io.tmpdir={scratch}", *flags)
+        )
         with self._files.log.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(
@@ -136,6 +145,13 @@ class Node:
         except NotReadyError as error:
             self.kill()
             raise self._failure(f"did not answer within {START_TIMEOUT_S:.0f} s ({error})") from error
+
+    def _empty_scratch(self) -> Path:
+        """Clear what an earlier process of this node left."""
+        scratch = self._files.scratch
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        return scratch
 
     def _failure(self, what: str) -> BrokerFailedError | PortTakenError:
         log = self._log_of_this_start()

@@ -34,6 +34,11 @@ def throwaway_clusters_dir() -> Path:
     return state_dir() / "throwaway"
 
 
+def runs_dir() -> Path:
+    """The parent of the folders of benches and demos."""
+    return state_dir() / "runs"
+
+
 def archives_dir() -> Path:
     """Class archives, which make Java start faster."""
     return state_dir() / "archives"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.devkafka import archive, cluster_dir, left_running
+from scheduler.devkafka import archive, cluster_dir, left_running, runs
 
 
 @pytest.fixture
@@ -11,6 +11,8 @@ def own_state(tmp_path, monkeypatch):
     throwaways = tmp_path / "throwaway"
     for module in (cluster_dir, left_running):
         monkeypatch.setattr(module, "throwaway_clusters_dir", lambda: throwaways)
+    for module in (runs, left_running):
+        monkeypatch.setattr(module, "runs_dir", lambda: tmp_path / "runs")
     monkeypatch.setattr(left_running, "dev_cluster_dirs", lambda: sorted(tmp_path.glob("dev-*")))
     monkeypatch.setenv("JOBS_DEV_KAFKA", "java")
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)

@@ -16,7 +16,7 @@ def create_topic(bootstrap: str, topic: str, replicas: int = 1) -> None:
         created.result(DEADLINE_S)
 
 
-def write(bootstrap: str, topic: str, values: list[bytes]) -> None:
+def write(bootstrap: str, topic: str, values: list[bytes], compression: str = "none") -> None:
     """Returns when every record is acknowledged by all in-sync replicas; raises otherwise."""
     failed: list[KafkaError] = []
     producer = Producer(
@@ -24,6 +24,7 @@ def write(bootstrap: str, topic: str, values: list[bytes]) -> None:
             "bootstrap.servers": bootstrap,
             "acks": "all",
             "enable.idempotence": True,
+            "compression.type": compression,
             "message.timeout.ms": 50_000,
             "topic.metadata.propagation.max.ms": 500,
         }

@@ -103,17 +103,59 @@ def test_a_pid_file_that_names_a_stranger_does_no_harm_to_it(own_state):
 
 
 def test_brokers_left_running_on_purpose_stay_until_they_are_stopped(own_state):
-    companion = subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
-    )
     cluster = devkafka.start()
-    cluster.leave_running({"a worker": companion.pid})
+    cluster.leave_running()
     cluster.stop()
     with devkafka.start():
         assert answers({"bootstrap.servers": cluster.bootstrap}, 5)
-    assert devkafka.stop_left_running() == 2
-    with companion:
-        assert companion.wait(5) == -signal.SIGTERM
+    assert devkafka.stop_left_running() == 1
     assert not answers({"bootstrap.servers": cluster.bootstrap}, 0.2)
     devkafka.clean(archives=False)
     assert list((own_state / "throwaway").glob("cluster-*")) == []
+
+
+_WAITING = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+
+
+@pytest.fixture
+def waiting():
+    """A process that waits to be ended."""
+    with subprocess.Popen(_WAITING, stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def test_a_run_left_on_purpose_goes_on_until_it_is_stopped_and_its_folder_stays_until_it_is_cleaned(
+    own_state, waiting
+):
+    home = devkafka.run_dir()
+    home.note({"a worker": waiting.pid})
+    home.leave_running()
+    devkafka.run_dir().remove()
+    assert home.path.exists()
+    assert waiting.poll() is None
+    assert devkafka.stop_left_running() == 1
+    assert waiting.wait(5) == -signal.SIGTERM
+    devkafka.clean(archives=False)
+    assert not home.path.exists()
+
+
+def test_what_a_killed_run_started_ends_and_its_folder_goes_when_the_next_one_begins(own_state, waiting):
+    killed = devkafka.run_dir()
+    killed.note({"a worker": waiting.pid})
+    killed.release()  # as the kernel does it
+    devkafka.run_dir().remove()
+    assert waiting.wait(5) == -signal.SIGTERM
+    assert not killed.path.exists()
+
+
+def test_the_folder_of_a_run_that_goes_on_is_left_alone(own_state, waiting):
+    running = devkafka.run_dir()
+    running.note({"a worker": waiting.pid})
+    assert devkafka.stop_left_running() == 0
+    devkafka.clean(archives=False)
+    devkafka.run_dir().remove()
+    assert waiting.poll() is None
+    assert running.path.exists()
+    running.remove()
+    assert not running.path.exists()

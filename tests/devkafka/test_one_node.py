@@ -22,6 +22,18 @@ def test_killed_and_started_again_it_still_has_every_acknowledged_record(own_sta
         assert read(cluster.bootstrap, "kept", 2) == [b"1", b"2"]
 
 
+def test_what_a_killed_broker_unpacked_lies_in_its_own_folder_and_goes_at_the_next_start(own_state):
+    with devkafka.start(directory=own_state / "mine") as cluster:
+        create_topic(cluster.bootstrap, "packed")
+        write(cluster.bootstrap, "packed", [b"1" * 1_000], "lz4")
+        cluster.nodes[0].kill()
+        scratch = own_state / "mine" / "node-1" / "tmp"
+        unpacked = list(scratch.glob("liblz4*.so"))
+        assert len(unpacked) == 1
+        cluster.nodes[0].start()
+        assert not unpacked[0].exists()
+
+
 def test_stopped_with_a_directory_it_comes_back_with_its_data_on_the_same_port(own_state):
     directory = own_state / "mine"
     with devkafka.start(directory=directory) as first:
