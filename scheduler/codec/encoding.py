@@ -46,12 +46,17 @@ class _Encoder(SourceWriter):
         # Present times have 28 to 41 bits and are in most records; a call would cost more than the rest.
         present = f"GROUPS[{v} << 1 & 16383] + GROUPS[{v} >> 13 & 16383] + VARINTS[{v} >> 27]"
         is_present = f"{v}.__class__ is int and {1 << 27} <= {v} < {1 << 41}"
-        other = f"{present} if {is_present} else put_long({v})"
-        return [f"NUMBERS[{v}] if {v}.__class__ is int and 0 <= {v} < 8192 else {other}"]
+        return [self._short(v, f"{present} if {is_present} else put_long({v})")]
+
+    @staticmethod
+    def _short(v: str, other: str) -> str:
+        """Return the expression for numbers of up to 27 bits: counts, offsets, epochs, durations."""
+        middle = f"GROUPS[{v} << 1 & 16383] + VARINTS[{v} >> 13] if {v}.__class__ is int and 8191 < {v} < {1 << 27}"
+        return f"NUMBERS[{v}] if {v}.__class__ is int and 0 <= {v} < 8192 else {middle} else {other}"
 
     def _int(self, schema: Any, hint: Any, path: str, source: str, default: Any) -> list[str]:
         v = self._local(path, source)
-        return [f"NUMBERS[{v}] if {v}.__class__ is int and 0 <= {v} < 8192 else put_int({v})"]
+        return [self._short(v, f"put_int({v})")]
 
     def _double(self, schema: Any, hint: Any, path: str, source: str, default: Any) -> list[str]:
         return [f"put_double({source})"]

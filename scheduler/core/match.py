@@ -92,8 +92,8 @@ class Queue(Node):
     def _enter(self, key: bytes, shard: int) -> None:
         heappush(self._firsts, (key, shard))
         if len(self._firsts) > self._tidy_at:
-            heads = self._heads.items()
-            self._firsts = [(key, shard) for shard, head in heads if (key := head.peek()) is not None]
+            tops = [(head.peek(), shard) for shard, head in self._heads.items()]
+            self._firsts = [(top, shard) for top, shard in tops if top is not None]
             heapify(self._firsts)
             self._tidy_at = max(_TIDY_AT_LEAST, 2 * len(self._firsts))
 

@@ -49,9 +49,10 @@ class Shard:
         self.read_up_to_ms: dict[Input, int] = dict.fromkeys(SUBMITS, 0)
         self._view = view
         self._live: dict[str, JobState] = {}
-        self._ready: dict[
-            str, JobState
-        ] = {}  # some of those in the store, so that granting need not decode them
+        # Some of the ready jobs in the store, so that granting need not read and decode them.
+        self._ready: dict[str, JobState] = {}
+        self._ready_specs: dict[str, bytes] = {}
+        self._ready_kept = _READY_KEPT // fleet.shards
         self._committed_epoch = epoch
         self._grants = False  # not while adopting
         self._lanes: set[bytes] = set()
@@ -76,7 +77,9 @@ class Shard:
     def raw_spec(self, job_id: str) -> bytes | None:
         """Return a job's record as submitted, as of this point in the turn."""
         specs = self.changes.specs
-        return specs[job_id] if job_id in specs else self._view.raw_spec(job_id)
+        if job_id in specs:
+            return specs[job_id]
+        return self._ready_specs.get(job_id) or self._view.raw_spec(job_id)
 
     def spec(self, job_id: str) -> JobSpec | None:
         """Return a job's record decoded."""
@@ -97,7 +100,7 @@ class Shard:
         """Let `new` be the state of its job."""
         old = self.state(new.job_id)
         self.changes.states[new.job_id] = new
-        if new.phase is Phase.READY and self._grants and (old is None or old.phase is not Phase.READY):
+        if new.phase is _READY and self._grants and (old is None or old.phase is not _READY):
             self._line_up(new)
 
     def drop(self, job_id: str) -> None:
@@ -189,18 +192,20 @@ class Shard:
 
     def _remember(self) -> None:
         """Keep the states that will be asked for soon: all leased ones, and ready ones while there is room."""
-        live, ready = self._live, self._ready
+        live, ready, specs = self._live, self._ready, self._ready_specs
         for job_id, new in self.changes.states.items():
-            phase = None if new is None else new.phase
-            if phase is Phase.LEASED:
-                live[job_id] = new  # type: ignore[assignment]
-                ready.pop(job_id, None)
-            elif phase is Phase.READY and len(ready) < _READY_KEPT:
-                ready[job_id] = new  # type: ignore[assignment]
-                live.pop(job_id, None)
+            if new is not None and new.phase is _LEASED:
+                live[job_id] = new
             else:
                 live.pop(job_id, None)
+            if new is not None and new.phase is _READY and len(ready) < self._ready_kept:
+                ready[job_id] = new
+            else:
                 ready.pop(job_id, None)
+                specs.pop(job_id, None)
+        for job_id, raw in self.changes.specs.items():
+            if raw is not None and len(raw) <= _READY_SPEC_BYTES and job_id in ready:
+                specs[job_id] = raw
 
     def dropped(self) -> None:
         """Say that the turn came to nothing; bring memory back to what the store holds."""
@@ -216,6 +221,7 @@ class Shard:
     def load(self) -> None:
         """Read the live leases from the store."""
         self._ready.clear()
+        self._ready_specs.clear()
         self._live = {state.job_id: state for state in self._read_leased()}
 
     def _read_leased(self) -> Iterator[JobState]:
@@ -255,6 +261,8 @@ def walk(
 
 
 _WALK = 1_024
-_READY_KEPT = 4_096
+_READY_KEPT = 32_768  # over all shards: with their records, at most 64 MiB
+_READY_SPEC_BYTES = 1_024
+_READY, _LEASED = Phase.READY, Phase.LEASED  # asked for often, and a member of an Enum costs more than a name
 _TIMER = keyspace.TIMER[0]
 _DROP = keyspace.DROP[0]

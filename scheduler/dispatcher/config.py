@@ -28,6 +28,7 @@ class Config(msgspec.Struct, frozen=True):
     turn_bytes: int = bounds.TURN_BYTES
     turn_decide_ms: int = bounds.TURN_DECIDE_MS
     wait_ms: int = 2  # at most this long on `reports` when all inputs are empty
+    completions_wait_ms: int = 8  # ended runs alone wait this long for others to share a transaction with
     positions_every_ms: int = 1_000  # positions without any change are committed this often
     offsets_every_ms: int = 5_000  # the other group offsets, for lag tools only
     restore_slice_ms: int = 5

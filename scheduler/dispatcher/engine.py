@@ -196,9 +196,10 @@ class Engine:
     def _commit(self, moment: Moment, metadata: object) -> None:
         held = [seat for seat in self._seats.values() if seat.stage is not Stage.RESTORING]
         seats = [seat for seat in held if seat.to_commit()]
-        if not any(seat.must_commit(moment.mono_ms, self._config.positions_every_ms) for seat in seats):
+        if not self._is_due(seats, moment.mono_ms):
             if not held or not self._housekeeping.owes_offsets(held, moment.mono_ms):
-                self._suspicion.passed(self._reading.taken)
+                if not any(seat.shard.changes.must_commit() for seat in seats):
+                    self._settled()
                 return
             seats = seats or held[:1]
         member = self._log.member  # asks another thread: once a turn is enough
@@ -207,18 +208,30 @@ class Engine:
         extra = self._housekeeping.other_offsets(held, moment.mono_ms)
         began_ms = self._clock.mono_ms()
         last = commit.commit(self._log, parts, metadata, self._world.failpoint, extra=extra)
-        self._suspicion.passed(self._reading.taken)
+        records = len(self._reading.taken)
+        self._settled()
         for seat in seats:
             self._world.signals.counted(seat.shard.changes.counts)
         notices = commit.apply(parts, last, moment.now_ms)
         self._fleet.offers.settle()
-        self._reading.committed()
         self._world.failpoint("after_store")
         commit.release(self._log, notices)
-        self._world.signals.committed(len(self._reading.taken), self._clock.mono_ms() - began_ms)
+        self._world.signals.committed(records, self._clock.mono_ms() - began_ms)
         for seat in claimed:
             seat.orphans = []
             self._adopting.claimed(seat)
+
+    def _is_due(self, seats: list[Seat], mono_ms: int) -> bool:
+        """Say whether a transaction is needed now. While an input is suspected, each turn stands for itself."""
+        config = self._config
+        alone = not self._suspicion.is_idle() or self._reading.full()
+        wait_ms = 0 if alone else config.completions_wait_ms
+        return any(seat.must_commit(mono_ms, config.positions_every_ms, wait_ms) for seat in seats)
+
+    def _settled(self) -> None:
+        """Say that what was taken has committed, or decided nothing."""
+        self._suspicion.passed(self._reading.taken)
+        self._reading.settled()
 
     def _written(self, seat: Seat, moment: Moment, member: str) -> Written:
         ground = self._config.ground

@@ -1,4 +1,7 @@
-"""The inputs of one turn: which records it takes, and where to go back to if it fails."""
+"""The inputs of a turn: which records it takes, and where to go back to if it fails.
+
+What a turn decided may wait to be committed by a later one, so both are kept until then.
+"""
 
 import logging
 from collections import Counter, deque
@@ -37,7 +40,7 @@ class InputCrashed(Exception):
 
 
 class Reading:
-    """Records read but not yet taken, and the first offsets of this turn."""
+    """Records read but not yet taken; those taken since the last commit, and the first offset of each input."""
 
     def __init__(
         self,
@@ -65,8 +68,6 @@ class Reading:
 
     def begin(self, seats: dict[int, Seat], polled: Polled) -> None:
         """Take in what a poll returned."""
-        self.taken.clear()
-        self._first.clear()
         self.pending.extend(polled.records)
         for number, source in {(record.shard, record.input) for record in polled.records}:
             if number in seats:
@@ -83,6 +84,7 @@ class Reading:
         if self._held:
             self._let_go(seats, moment.mono_ms)
         limit = self._suspicion.turn_limit(self._config.turn_records)
+        before = len(self.taken)
         deadline_ms = moment.mono_ms + self._config.turn_decide_ms
         pending = self.pending
         later: list[Record] = []
@@ -106,16 +108,23 @@ class Reading:
             raise
         if later:
             self._put_back(seats, later)
-        if self.taken:
-            self._clock.saw(max(record.at_ms for record in self.taken), moment.mono_ms)
+        if len(self.taken) > before:
+            self._clock.saw(max(record.at_ms for record in self.taken[before:]), moment.mono_ms)
         self._take_due_retries(seats, moment, limit)
 
-    def committed(self) -> None:
-        """Say that the turn has committed."""
+    def full(self) -> bool:
+        """Say whether the records taken since the last commit are as many, or as large, as one turn may take."""
+        if len(self.taken) >= self._config.turn_records:
+            return True
+        return sum(len(record.value or b"") for record in self.taken) >= self._config.turn_bytes
+
+    def settled(self) -> None:
+        """Say that nothing taken so far will have to be read again: it has committed, or decided nothing."""
         self._first.clear()
+        self.taken.clear()
 
     def rewind(self, seats: dict[int, Seat]) -> None:
-        """Go back to the first offsets of this turn; what earlier turns read stays read."""
+        """Go back to the first offsets since the last commit; what was settled stays read."""
         for record in self.pending:
             seat = seats.get(record.shard)
             if seat is None or not seat.reads:
@@ -133,7 +142,7 @@ class Reading:
             if seat is None or not seat.reads:
                 continue
             self._rewind_input(seat, source, offset, back)
-        self._first.clear()
+        self.settled()
         if back:
             self._log.rewind(back)
 
@@ -163,15 +172,15 @@ class Reading:
     def forget(self, number: int) -> None:
         """Forget what was read of a shard that is gone."""
         self.pending = deque(record for record in self.pending if record.shard != number)
+        self.taken = [record for record in self.taken if record.shard != number]
         self._first = {key: offset for key, offset in self._first.items() if key[0] != number}
         self._held = {key: until_ms for key, until_ms in self._held.items() if key[0] != number}
 
     def clear(self) -> None:
         """Forget everything that was read."""
         self.pending.clear()
-        self._first.clear()
         self._held.clear()
-        self.taken.clear()
+        self.settled()
 
     def _may_try(self, seat: Seat, moment: Moment, record: Record) -> bool:
         trial = (seat.number, record.input, record.offset)

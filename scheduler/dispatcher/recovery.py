@@ -113,7 +113,7 @@ class Recovery:
         for seat in self._seats.values():
             if seat.stage is Stage.RESTORING:
                 continue
-            seat.shard.dropped()
+            seat.dropped()
             adopt_leases(seat.shard, mono_ms)
             if seat.reads:
                 self._adopting.begin(seat)

@@ -16,6 +16,7 @@ from scheduler.core.retry import TIERS
 from scheduler.core.shard import Shard
 from scheduler.core.timing import Timing
 from scheduler.dispatcher.care import Care
+from scheduler.dispatcher.deferral import can_wait
 from scheduler.dispatcher.ports import Store
 from scheduler.dispatcher.waiting_room import WaitingRoom
 
@@ -50,6 +51,7 @@ class Seat:
         self.unread: AbstractSet[Input] = frozenset()  # inputs of which some of those wait for a later turn
         self.adopt_from = 0  # the first echo that ends the adoption
         self.dirty_since_ms: int | None = None  # since when positions are uncommitted
+        self.decided_since_ms: int | None = None  # since when decisions are uncommitted
         self.tidy_at_ms = 0
         self.orphans: list[
             bytes
@@ -95,7 +97,12 @@ class Seat:
         self._shard = None
         self.at_end.clear()
         self.clear_rooms()
-        self.dirty_since_ms = None
+        self.dirty_since_ms = self.decided_since_ms = None
+
+    def dropped(self) -> None:
+        """Forget what was decided since the last commit."""
+        self.shard.dropped()
+        self.decided_since_ms = None
 
     def moved(self, source: Input, offset: int, mono_ms: int) -> None:
         """Move on in an input."""
@@ -113,18 +120,29 @@ class Seat:
             or self.shard.changes.must_commit()
         )
 
-    def must_commit(self, mono_ms: int, positions_every_ms: int) -> bool:
-        """Say whether this shard needs a transaction now: for a change, or positions that are long uncommitted."""
-        if self.stage is Stage.CLAIMING or self.shard.changes.must_commit():
+    def must_commit(self, mono_ms: int, positions_every_ms: int, completions_wait_ms: int) -> bool:
+        """Say whether this shard needs a transaction now: for a change, or positions that are long uncommitted.
+
+        Ends of runs alone wait `completions_wait_ms` for other changes, counted from the first.
+        """
+        if self.stage is Stage.CLAIMING or self._decisions_are_due(mono_ms, completions_wait_ms):
             return True
         return self.dirty_since_ms is not None and mono_ms - self.dirty_since_ms >= positions_every_ms
+
+    def _decisions_are_due(self, mono_ms: int, wait_ms: int) -> bool:
+        changes = self.shard.changes
+        if not changes.must_commit():
+            return False
+        if self.decided_since_ms is None:
+            self.decided_since_ms = mono_ms
+        return mono_ms - self.decided_since_ms >= wait_ms or not can_wait(changes)
 
     def committed_as(self, meta: Meta) -> None:
         """Take a committed meta."""
         self._meta = meta
         self.care.committed()
         self.committed = dict(self.positions)
-        self.dirty_since_ms = None
+        self.dirty_since_ms = self.decided_since_ms = None
 
     def clear_rooms(self) -> None:
         """Forget the retry records read ahead."""

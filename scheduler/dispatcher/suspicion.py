@@ -28,6 +28,10 @@ class Suspicion(msgspec.Struct):
         default_factory=set
     )  # condemned, and refused as a dead letter too
 
+    def is_idle(self) -> bool:
+        """Say whether nothing is suspected."""
+        return not (self.failed_once or self.alone or self.condemned)
+
     def turn_limit(self, usual: int) -> int:
         """Return how many records the next turn may take."""
         return 1 if self.alone else usual

@@ -83,10 +83,15 @@ def _check_memory(seat: Seat, states: dict[str, JobState], stored: dict[bytes, b
     shard = seat.shard
     leased = {(job_id, state.epoch) for job_id, state in states.items() if state.phase is Phase.LEASED}
     assert {(state.job_id, state.epoch) for state in shard.live()} == leased
-    assert {(entry.job_id, entry.epoch) for entry in seat.leases} == leased, "one renewal entry a live lease"
+    ended = {(job_id, states[job_id].epoch) for job_id in shard.changes.states if job_id in states}
+    assert {(entry.job_id, entry.epoch) for entry in seat.leases} == leased - ended, (
+        "one renewal entry a live lease, unless its end waits for a transaction"
+    )
     assert all(states[job_id] == state for job_id, state in shard._ready.items()), (
         "what is kept in memory is true"
     )
+    assert shard._ready_specs.keys() <= shard._ready.keys()
+    assert all(stored[keyspace.spec_key(job_id)] == raw for job_id, raw in shard._ready_specs.items())
     assert shard.epoch >= max((state.epoch for state in states.values()), default=0)
     _check_heads(seat, shard, stored)
 
@@ -104,7 +109,7 @@ def _check_heads(seat: Seat, shard: Shard, stored: dict[bytes, bytes]) -> None:
     for lane, ready in lanes.items():
         queue = shard.fleet.matcher._queues[lane]
         assert queue.active, "a queue with ready jobs stands outside the tree"
-        _check_head(queue.heads[shard.number], ready)
+        _check_head(queue._heads[shard.number], ready)
 
 
 def _check_head(head: Head, wanted: Iterable[bytes]) -> None:

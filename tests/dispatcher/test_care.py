@@ -56,9 +56,9 @@ def lives_and_dies(world: World, number: int, job_id: str = "bad") -> bool:
     return False
 
 
-@pytest.fixture
-def world():
-    world = World()
+@pytest.fixture(params=(0, 8))
+def world(request):
+    world = World(completions_wait_ms=request.param)
     yield world
     world.finish()
 
