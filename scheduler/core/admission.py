@@ -17,8 +17,14 @@ class Submitted(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     band: Band
     at_ms: int  # append time
+    topic: str  # where the record was published, with the next two
+    partition: int
     offset: int
-    source: str  # topic/partition@offset
+
+    @property
+    def source(self) -> str:
+        """Where the record was published, as people read it."""
+        return f"{self.topic}/{self.partition}@{self.offset}"
 
 
 def admit(shard: Shard, moment: Moment, submitted: Submitted) -> None:

@@ -27,8 +27,6 @@ class Phase(StrEnum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
 
-    __hash__ = str.__hash__  # that of Enum is written in Python, and phases are looked up a dozen times a job
-
 
 LIVE: Final = frozenset({Phase.SCHEDULED, Phase.BLOCKED, Phase.READY, Phase.LEASED, Phase.RETRYING})
 ENDED: Final = frozenset(Phase) - LIVE

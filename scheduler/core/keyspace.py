@@ -37,6 +37,16 @@ def lane_prefix(band: int, tenant: str, queue: str, *, suspect: bool) -> bytes:
     return b"%b%c%b\0%b\0%c" % (READY, band, tenant.encode(), queue.encode(), suspect)
 
 
+_ORDER: Final = Struct(">BQQ")  # priority, append time, offset: between the lane prefix and the job id
+
+
+def place_of(state: JobState) -> tuple[bytes, bytes]:
+    """Return the lane of a ready job, and its key: it stands there by priority, then sequence."""
+    lane = lane_prefix(state.band, state.tenant, state.queue, suspect=state.history.losses > 0)
+    order = _ORDER.pack(state.priority, state.submitted_at_ms, state.offset)
+    return lane, lane + order + state.job_id.encode()
+
+
 def lane_of(ready_key: bytes) -> bytes:
     """Return the lane prefix of a ready key."""
     tenant_end = ready_key.index(b"\0", 2)
@@ -49,13 +59,9 @@ def parse_lane(prefix: bytes) -> tuple[int, str, str, bool]:
     return prefix[1], tenant.decode(), queue.decode(), suspect == b"\x01"
 
 
-_ORDER: Final = Struct(">BQQ")  # priority, append time, offset: between the lane prefix and the job id
-
-
 def ready_key(state: JobState) -> bytes:
-    """Return where a ready job stands in its lane: by priority, then sequence."""
-    lane = lane_prefix(state.band, state.tenant, state.queue, suspect=state.history.losses > 0)
-    return lane + _ORDER.pack(state.priority, state.submitted_at_ms, state.offset) + state.job_id.encode()
+    """Return the key of a ready job."""
+    return place_of(state)[1]
 
 
 def job_of_ready(ready_key: bytes, lane: bytes) -> str:

@@ -151,8 +151,7 @@ class Shard:
         self.fleet.matcher.unload(self.number)
 
     def _line_up(self, state: JobState) -> None:
-        key = keyspace.ready_key(state)
-        lane = keyspace.lane_of(key)
+        lane, key = keyspace.place_of(state)
         self._lanes.add(lane)
         self.fleet.matcher.push(self.number, lane, key, self._view.scan)
 

@@ -14,7 +14,7 @@ from scheduler.codec.reports import decode_report
 from scheduler.codec.retry import decode_retry
 from scheduler.core import bounds, keys, wakeups
 from scheduler.core.admission import Submitted, admit
-from scheduler.core.inputs import TOPIC_OF, Input, band_of
+from scheduler.core.inputs import SUBMITS, TOPIC_OF, Input, band_of
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import CommandOut, DeadLetter, Forward, Lifecycle, Refusal
 from scheduler.core.reporting import (
@@ -40,6 +40,8 @@ _HANDLERS: Final[dict[type, Callable[..., None]]] = {
     Checkpoint: on_checkpoint,
     Offer: on_offer,
 }
+_REPORTS: Final = Input.REPORTS
+_BAND_OF: Final = {source: band_of(source) for source in SUBMITS}
 
 
 class Intake:
@@ -50,7 +52,7 @@ class Intake:
         the framing of a schema registry, if one is configured.
         """
         self._confluent = confluent
-        self._prefix = prefix
+        self._topics = {source: prefix + topic for source, topic in TOPIC_OF.items()}
         self._shards = shards
         self._settings = settings
         self.refused_emits: set[str] = set()  # jobs whose emitted records the broker refused
@@ -62,12 +64,12 @@ class Intake:
         """
         source = record.input
         try:
-            if source is Input.REPORTS:
+            if source is _REPORTS:
                 return self._report(shard, moment, record)
-            if source <= Input.COMMANDS:
-                self._control(shard, moment, record)
-            else:
+            if source in _BAND_OF:
                 self._submit(shard, moment, record)
+            else:
+                self._control(shard, moment, record)
         except Refused as refused:
             quarantine(shard, record, self.topic(record), refused.reason, refused.detail)
         return None
@@ -103,14 +105,13 @@ class Intake:
         raw, spec = with_id(record.value or b"", spec, job_id)
         self._check(spec)
         home = keys.shard_of(spec.job_id, self._shards)
-        band = band_of(record.input)
+        band = _BAND_OF[record.input]
         if home != record.shard:
             forward = Forward(int(band), raw, topic, record.shard, record.offset, record.at_ms)
             shard.changes.outputs.append(CommandOut(home, forward))
             shard.changes.counts[("forwarded",)] += 1
             return
-        source = f"{topic}/{record.shard}@{record.offset}"
-        admit(shard, moment, Submitted(spec, raw, band, record.at_ms, record.offset, source))
+        admit(shard, moment, Submitted(spec, raw, band, record.at_ms, topic, record.shard, record.offset))
 
     def _admit(self, shard: Shard, moment: Moment, command: Forward) -> None:
         spec = decode_job(command.spec)
@@ -121,9 +122,14 @@ class Intake:
         if home != shard.number:
             shard.changes.outputs.append(CommandOut(home, command))
             return
-        source = f"{command.topic}/{command.partition}@{command.offset}"
         submitted = Submitted(
-            spec, command.spec, Band(command.band), command.appended_at_ms, command.offset, source
+            spec,
+            command.spec,
+            Band(command.band),
+            command.appended_at_ms,
+            command.topic,
+            command.partition,
+            command.offset,
         )
         admit(shard, moment, submitted)
 
@@ -146,7 +152,7 @@ class Intake:
 
     def topic(self, record: Record) -> str:
         """Return the whole name of the topic a record came from."""
-        return self._prefix + TOPIC_OF[record.input]
+        return self._topics[record.input]
 
 
 def quarantine(shard: Shard, record: Record, topic: str, reason: Refusal, detail: str) -> None:
