@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -94,6 +95,9 @@ def _report(
 
 @contextmanager
 def _broker(ctx: click.Context) -> Iterator[Mapping[str, str]]:
+    from scheduler.cli.other_packages import require_unhidden
+
+    require_unhidden(Path.cwd())
     connection: Connection = ctx.obj
     if ctx.find_root().params["bootstrap"] or os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         yield connection.properties

@@ -23,11 +23,15 @@ class Connection:
         """``bootstrap.servers``."""
         return self.properties[BOOTSTRAP]
 
-    def require_answer(self, within_s: float = ANSWER_S) -> None:
-        """Raise exits.Unavailable, with what to do, unless a broker answers."""
+    def answers(self, within_s: float) -> bool:
+        """Does a broker answer within that time?"""
         from scheduler.kafka.readiness import answers
 
-        if not answers(self.properties, within_s):
+        return answers(self.properties, within_s)
+
+    def require_answer(self, within_s: float = ANSWER_S) -> None:
+        """Raise exits.Unavailable, with what to do, unless a broker answers."""
+        if not self.answers(within_s):
             raise exits.Unavailable(
                 f"no broker answered at {self.bootstrap}. "
                 "Start one with 'scheduler dev', or set KAFKA_BOOTSTRAP_SERVERS"

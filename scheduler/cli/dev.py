@@ -5,13 +5,14 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from scheduler.cli import exits
+from scheduler.cli import exits, options
+from scheduler.core import bounds
 
 DEFAULT_PORT = 9092
 
@@ -76,23 +77,51 @@ _port = click.option(
 @click.argument("target", metavar="MODULE:APP")
 @_port
 @click.option(
-    "--slots", default=4, show_default=True, type=click.IntRange(1), help="Jobs that run at the same time."
+    "--slots",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, bounds.SLOTS_MAX),
+    help="Jobs that run at the same time.",
 )
+@options.executor
+@options.pool
+@options.settings
 @click.option(
-    "--shards", default=8, show_default=True, type=click.IntRange(1), help="Shards, when topics are created."
+    "--shards",
+    default=8,
+    show_default=True,
+    type=click.IntRange(1, options.SHARDS_MAX),
+    help="Shards, when topics are created.",
 )
 @click.pass_context
-def up(ctx: click.Context, target: str, port: int, slots: int, shards: int) -> int:
+def up(
+    ctx: click.Context,
+    target: str,
+    port: int,
+    slots: int,
+    executor: str | None,
+    pool: str,
+    settings_path: Path | None,
+    shards: int,
+) -> int:
     """A broker, the topics, a dispatcher and a worker for MODULE:APP; the worker starts anew when code changes."""
+    from scheduler.cli.app_run import AppRun
     from scheduler.cli.dev_up import run_app
+    from scheduler.cli.other_packages import require_unhidden
 
+    require_unhidden(Path.cwd())
     given = ctx.find_root().params
     if given["bootstrap"]:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = given["bootstrap"]
-    arguments = [argument for pair in given["pairs"] for argument in ("-X", pair)]
-    if given["command_config"]:
-        arguments += ["--command-config", str(given["command_config"])]
-    return _told(lambda: run_app(target, port=port, slots=slots, shards=shards, global_arguments=arguments))
+    run = AppRun(target, port, shards, slots, pool, executor, settings_path, _global_arguments(given))
+    return _told(lambda: run_app(run))
+
+
+def _global_arguments(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """What children must be told again: their environment does not say it."""
+    pairs = [argument for pair in given["pairs"] for argument in ("-X", pair)]
+    file = ["--command-config", str(given["command_config"])] if given["command_config"] else []
+    return (*pairs, *file)
 
 
 @dev.command(hidden=True)
@@ -102,8 +131,10 @@ def up(ctx: click.Context, target: str, port: int, slots: int, shards: int) -> i
 def demo(as_json: bool, keep: bool, jobs: int | None) -> int:
     """The main job from end to end on a real Kafka, with processes killed on the way."""
     from scheduler.bench.demo import run_demo
+    from scheduler.cli.other_packages import require_unhidden
     from scheduler.cli.signals import terminated_like_interrupted
 
+    require_unhidden(Path.cwd())
     with terminated_like_interrupted():
         return _told(lambda: run_demo(as_json=as_json, keep=keep, jobs=jobs))
 

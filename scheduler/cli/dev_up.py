@@ -8,6 +8,7 @@ from queue import SimpleQueue
 
 from scheduler import devkafka
 from scheduler.cli import exits
+from scheduler.cli.app_run import AppRun
 from scheduler.cli.child import Child, say
 from scheduler.cli.signals import signals_call, terminated_like_interrupted
 
@@ -42,19 +43,19 @@ class Ended:
 Event = Stop | CodeChanged | Ended
 
 
-def run_app(target: str, *, port: int, slots: int, shards: int, global_arguments: Sequence[str] = ()) -> int:
+def run_app(run: AppRun) -> int:
     """Run everything until Ctrl-C or SIGTERM, then stop it: worker, dispatcher, broker. Returns an exit code.
 
-    ``target`` is MODULE:APP, importable from the current directory. ``port`` is for a broker that has to be started,
-    ``shards`` for topics that have to be made. Raises exits.Failed if a part ends by itself, and what
-    ``devkafka.attach_or_start`` raises.
+    Raises exits.Failed if the application or the settings can't be loaded, before anything is started, and if a part
+    ends by itself; and what ``devkafka.attach_or_start`` raises.
     """
+    run.require_loadable()
     events: SimpleQueue[Event] = SimpleQueue()  # its put may be called in a signal handler
     with terminated_like_interrupted():
-        cluster = devkafka.attach_or_start(port, devkafka.dev_cluster_dir(), say=say)
+        cluster = devkafka.attach_or_start(run.port, devkafka.dev_cluster_dir(), say=say)
     with cluster, signals_call(lambda: events.put(Stop())):
         say(f"KAFKA_BOOTSTRAP_SERVERS={cluster.bootstrap}")
-        parts = _Parts(cluster.bootstrap, target, slots, shards, global_arguments, events)
+        parts = _Parts(cluster.bootstrap, run, events)
         try:
             parts.run()
         finally:
@@ -68,16 +69,12 @@ class _Parts:
     def __init__(
         self,
         bootstrap: str,
-        target: str,
-        slots: int,
-        shards: int,
-        global_arguments: Sequence[str],
+        run: AppRun,
         events: "SimpleQueue[Event]",
     ) -> None:
-        self._globals = ["-b", bootstrap, *global_arguments]
+        self._globals = ["-b", bootstrap, *run.global_arguments]
         self._environment = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap}
-        self._worker_arguments = ["worker", target, "--slots", str(slots)]
-        self._shards = shards
+        self._app = run
         self._events = events
         self._running: list[Child] = []
         self._watching = threading.Event()  # set: watch no longer
@@ -86,13 +83,13 @@ class _Parts:
 
     def run(self) -> None:
         """Start everything and react until told to stop."""
-        topics = self._start("topics", ["topics", "apply", "--shards", str(self._shards), "--execute"])
+        topics = self._start("topics", self._app.topics_command())
         if topics.wait():
             raise exits.Failed(
                 f"the topics could not be made (exit {topics.exit_code}); its last lines are above"
             )
-        self._start("dispatcher", ["dispatcher"])
-        self._start("worker", self._worker_arguments)
+        self._start("dispatcher", self._app.dispatcher_command())
+        self._start("worker", self._app.worker_command())
         say("watching *.py below the current directory; Ctrl-C ends everything")
         self._watcher = watch_code(
             Path.cwd(), self._watching, lambda path: self._events.put(CodeChanged(path))
@@ -135,7 +132,7 @@ class _Parts:
         for child in [child for child in self._running if child.name == "worker"]:
             self._stop(child)
         self._reloaded = True
-        self._start("worker", self._worker_arguments)
+        self._start("worker", self._app.worker_command())
 
     def _has_ended(self, child: Child) -> None:
         """A worker is waited for: its code is being edited. Anything else can't go on."""

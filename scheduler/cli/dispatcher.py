@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.cli import exits
+from scheduler.cli import exits, options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,15 +35,8 @@ _COLLECT_AFTER = 50_000  # allocations; the default of 700 costs a tenth of the 
     type=click.Path(file_okay=False, path_type=Path),
     help="Where the local state lives; a cache that may be lost. Default: a directory of this user.",
 )
-@click.option(
-    "--settings",
-    "settings_path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A settings.yaml with queue settings.",
-)
-@click.option(
-    "--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics."
-)
+@options.settings
+@options.prefix
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics on 127.0.0.1.")
 @click.pass_obj
 def dispatcher(

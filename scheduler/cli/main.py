@@ -69,7 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are printed on standard error."""
+    from scheduler.cli.other_packages import require_whole
+
     try:
+        require_whole()
         ended = scheduler.main(arguments, prog_name="scheduler", standalone_mode=False)
     except click.ClickException as error:
         error.show()

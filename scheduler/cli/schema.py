@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.cli import exits
+from scheduler.cli import exits, options
 
 if TYPE_CHECKING:
     from scheduler.cli.connection import Connection
@@ -50,12 +50,7 @@ def list_schemas(as_json: bool) -> int:
 @click.option("--topic", help="Look at the last records of a submit topic instead; its full name.")
 @click.option("--last", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many.")
 @click.option("--tenant", help="Only this tenant's, and those that can't be read.")
-@click.option(
-    "--settings",
-    "settings_path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A settings.yaml, for the bounds of queues.",
-)
+@options.settings
 @click.pass_obj
 def check(
     connection: Connection,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.cli import exits
+from scheduler.cli import exits, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def _pools(_ctx: click.Context, _param: click.Parameter, text: str | None) -> di
 
 _shards = click.option(
     "--shards",
-    type=click.IntRange(1, 4_096),
+    type=click.IntRange(1, options.SHARDS_MAX),
     help="Partitions of each co-owned topic; can't be changed later.",
 )
 _leases = click.option(
@@ -59,16 +59,13 @@ _copies = click.option(
     type=click.IntRange(1, 32),
     help="Copies of each record. Default: 3, if there are 3 brokers.",
 )
-_prefix = click.option(
-    "--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics."
-)
 
 
 @topics.command(short_help="Create the topics that are missing.")
 @_shards
 @_leases
 @_copies
-@_prefix
+@options.prefix
 @click.option("--execute", is_flag=True, help="Do it. Without, only the plan is shown.")
 @click.pass_obj
 def apply(
@@ -104,7 +101,7 @@ def apply(
 @_shards
 @_leases
 @_copies
-@_prefix
+@options.prefix
 @click.pass_obj
 def verify(
     connection: Connection, shards: int | None, leases: dict[str, int] | None, copies: int | None, prefix: str
@@ -133,7 +130,7 @@ def verify(
 @_shards
 @_leases
 @_copies
-@_prefix
+@options.prefix
 @click.pass_obj
 def export(
     connection: Connection,

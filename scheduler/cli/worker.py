@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from scheduler.cli import exits
+from scheduler.cli import exits, options
+from scheduler.core import bounds
 
 if TYPE_CHECKING:
     from scheduler.cli.connection import Connection
@@ -16,17 +18,20 @@ if TYPE_CHECKING:
 
 RESERVABLE = "interactive"
 BOOT_ID_BYTES = 16
-SLOTS_MAX = 1_024
 NAME_MAX_CHARS = 128
 
 
 @click.command()
 @click.argument("target", metavar="MODULE:APP")
 @click.option(
-    "--slots", type=click.IntRange(1, SLOTS_MAX), default=8, show_default=True, help="Jobs at a time."
+    "--slots",
+    type=click.IntRange(1, bounds.SLOTS_MAX),
+    default=8,
+    show_default=True,
+    help="Jobs at a time.",
 )
 @click.option("--reserve", metavar="interactive=N", help="Keep N of the slots for interactive jobs.")
-@click.option("--pool", default="default", show_default=True, help="The pool whose queues are served.")
+@options.pool
 @click.option(
     "--drain-timeout",
     metavar="DURATION",
@@ -37,15 +42,9 @@ NAME_MAX_CHARS = 128
 @click.option(
     "--max-jobs-per-child", type=click.IntRange(1), help="Replace a child process after so many jobs."
 )
-@click.option(
-    "--executor",
-    type=click.Choice(["process", "asyncio", "thread"]),
-    help="How jobs run. Default: asyncio if all jobs are async, else process.",
-)
+@options.executor
 @click.option("--name", help="Name of this worker, for people. Default: the host name.")
-@click.option(
-    "--prefix", envvar="JOBS_PREFIX", default="jobs.", show_default=True, help="Prefix of all topics."
-)
+@options.prefix
 @click.pass_obj
 def worker(
     connection: Connection,
@@ -64,10 +63,12 @@ def worker(
     SIGTERM and Ctrl-C take no new jobs and let those that run finish for --drain-timeout; what is left then is asked
     to leave, killed, and handed back. A second signal hurries that, a third one ends it at once.
     """
+    from scheduler.cli.other_packages import require_unhidden
     from scheduler.worker.parent import ParentConfig
 
     if ":" not in target:
         raise click.BadParameter(f"'{target}' is not MODULE:APP, like jobs:app", param_hint="MODULE:APP")
+    require_unhidden(Path.cwd())
     config = ParentConfig(
         target=target,
         worker=(name or socket.gethostname())[:NAME_MAX_CHARS],
@@ -86,8 +87,9 @@ def worker(
 def run(connection: Connection, config: ParentConfig, prefix: str) -> int:
     """Put a worker together and run it until it is told to stop; return its exit code."""
     from scheduler.cli.failpoints import FailingLink, failpoint_from
+    from scheduler.cli.silence import silence_told
     from scheduler.codec.job import decode_job
-    from scheduler.kafka.inbox import KafkaLink
+    from scheduler.kafka.inbox import JOIN_S, KafkaLink
     from scheduler.observe.logs import configure_logs
     from scheduler.worker.clock import SystemClock
     from scheduler.worker.guarding import GuardDiedError
@@ -98,9 +100,14 @@ def run(connection: Connection, config: ParentConfig, prefix: str) -> int:
     link: Link = KafkaLink(connection.properties, prefix, config.worker)
     if "JOBS_FAILPOINT" in os.environ:
         link = FailingLink(link, failpoint_from(os.environ))
-    parent = Parent(config, link, SystemClock(), decode_job, announce=click.echo)
     try:
-        return parent.run()
+        with silence_told(connection, JOIN_S) as answered:
+
+            def announce(text: str) -> None:
+                answered()
+                click.echo(text)
+
+            return Parent(config, link, SystemClock(), decode_job, announce).run()
     except JoinError as error:
         connection.require_answer(1.0)
         raise exits.Unavailable(str(error)) from error

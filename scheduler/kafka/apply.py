@@ -16,6 +16,7 @@ from scheduler.kafka.layout import LEASES, SHARED, Layout, Topic
 from scheduler.kafka.verify import Difference, LayoutError, compare, layout_of
 
 INBOXES: Final = 64
+DEFAULT_POOL: Final = "default"
 _COPIES: Final = 3
 _CREATE_S: Final = 30.0
 
@@ -48,15 +49,16 @@ def wanted_layout(
     leases: Mapping[str, int] | None = None,
     replication_factor: int | None = None,
 ) -> Layout:
-    """Complete what an operator gave by what exists, and that by defaults: 64 inboxes in one pool, 3 copies.
+    """Complete what an operator gave by what exists, and that by defaults: 64 inboxes for the pool `default`, 3 copies.
 
+    That pool is always there: it serves the queues that no settings send elsewhere.
     Raises `ValueError` if there are no topics yet and no shard count was given.
     """
     exists = any(name in cluster.topics for name in SHARED)
     if not exists and shards is None:
         raise ValueError(f"no topics with the prefix '{prefix}' yet: give --shards, for example --shards 8")
     before = layout_of(cluster, prefix=prefix) if exists else None
-    pools = {**(before.leases if before else {}), **(leases or {})} or {"default": INBOXES}
+    pools = {**(before.leases if before else {DEFAULT_POOL: INBOXES}), **(leases or {})}
     copies = replication_factor or (before.replication_factor if before else min(_COPIES, cluster.brokers))
     return Layout(shards or (before.shards if before else 0), pools, copies, prefix)
 

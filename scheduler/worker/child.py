@@ -41,13 +41,35 @@ def load_app(target: str) -> App:
         raise NoAppError(f"No module named {error.name!r} in the current directory or on the path") from None
     app = getattr(module, attribute, None)
     if not isinstance(app, App):
-        found = "nothing" if app is None else f"a {type(app).__name__}"
+        found = (
+            f"{module_name} has no {attribute!r}"
+            if app is None
+            else f"{target} is no App, but of type {type(app).__name__}"
+        )
         apps = sorted(name for name, value in vars(module).items() if isinstance(value, App))
-        there = f"; it has {', '.join(apps)}" if apps else ""
-        raise NoAppError(f"{module_name} has no App named {attribute!r}, but {found}{there}")
+        there = f"; its App is {' or '.join(apps)}" if apps else ""
+        raise NoAppError(f"{found}{there}")
     if not app.jobs:
         raise NoAppError(f"{target} has no jobs: no function is decorated with @{attribute}.job()")
     return app
+
+
+def why_not(target: str) -> str:
+    """Import the application as a child does; return why that can't be done, or nothing."""
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        load_app(target)
+    except BaseException as error:  # noqa: BLE001 - a module may raise anything at import, SystemExit too
+        return _told(error)
+    return ""
+
+
+def _told(error: BaseException) -> str:
+    """Return a sentence, or the traceback from the user's first frame on."""
+    if isinstance(error, NoAppError):
+        return str(error)
+    user_tb = _without_imports(error.__traceback__)
+    return "".join(traceback.format_exception(type(error), error, user_tb)).rstrip()
 
 
 def executor_for(app: App, wanted: str) -> str:
@@ -105,13 +127,8 @@ def main() -> NoReturn:
     joblogs.configure()
     try:
         serve(upstream, target, wanted, int(slots))
-    except NoAppError as error:
-        upstream.send(Broken(str(error)))
-        sys.exit(1)
-    except BaseException as error:  # noqa: BLE001 - a module may raise anything at import, SystemExit too
-        user_tb = _without_imports(error.__traceback__)
-        lines = traceback.format_exception(type(error), error, user_tb)
-        upstream.send(Broken("".join(lines).rstrip()))
+    except BaseException as error:  # noqa: BLE001 - as above, and lifespans too
+        upstream.send(Broken(_told(error)))
         sys.exit(1)
     sys.exit(0)
 

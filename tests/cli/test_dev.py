@@ -10,6 +10,10 @@ import threading
 
 import pytest
 
+from scheduler import devkafka
+from scheduler.cli import exits
+from scheduler.cli.app_run import AppRun
+from scheduler.cli.main import run
 from scheduler.devkafka.state_dir import archives_dir
 from scheduler.kafka.readiness import answers
 
@@ -19,10 +23,17 @@ STAND_IN = """
 import signal, sys, threading
 role = next(argument for argument in sys.argv if argument in ("topics", "dispatcher", "worker"))
 print(role, "started with", *sys.argv[1:], flush=True)
-if role == "topics" or (role == "worker" and "bad:app" in sys.argv):
+if role == "topics" or (role == "worker" and "bad" in sys.argv):
     sys.exit(role == "worker")
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(print(role, "ends", flush=True)))
 signal.pause()
+"""
+
+JOBS = """
+from scheduler import App
+app = App("shop")
+@app.job()
+def nothing() -> None: ...
 """
 
 
@@ -126,7 +137,7 @@ def stand_in(tmp_path):
 def work(tmp_path):
     path = tmp_path / "work"
     path.mkdir()
-    (path / "jobs.py").write_text("app = 1\n")
+    (path / "jobs.py").write_text(JOBS)
     return path
 
 
@@ -169,11 +180,11 @@ def test_an_app_gets_its_topics_dispatcher_and_worker_and_a_new_worker_when_code
     dev.line_with(f"topics     | topics started with {globals_} topics apply --shards 8 --execute")
     dev.lines_with(
         f"dispatcher | dispatcher started with {globals_} dispatcher",
-        f"worker     | worker started with {globals_} worker jobs:app --slots 3",
+        f"worker     | worker started with {globals_} worker jobs:app --slots 3 --pool default",
         "watching *.py",
     )
     for number in range(DEADLINE_S):  # the watcher may need a moment
-        (work / "jobs.py").write_text(f"app = {number}\n")
+        (work / "jobs.py").write_text(f"{JOBS}number = {number}\n")
         if dev.saw("jobs.py changed: starting the worker anew", within_s=1):
             break
     dev.line_with("worker     | worker ends")
@@ -186,10 +197,65 @@ def test_an_app_gets_its_topics_dispatcher_and_worker_and_a_new_worker_when_code
 
 
 def test_a_worker_that_ends_at_once_stops_everything_and_says_so(start_dev, kafka, stand_in, work):
-    dev = start_dev([stand_in, "dev", "bad:app"], work, KAFKA_BOOTSTRAP_SERVERS=kafka)
+    dev = start_dev([stand_in, "dev", "jobs:app", "--pool", "bad"], work, KAFKA_BOOTSTRAP_SERVERS=kafka)
     dev.line_with("Error: the worker ended at once (exit 1); its last lines are above")
     assert dev.end() == 1
     assert "dev        | stopping the dispatcher" in dev.lines
+
+
+def test_parts_are_told_what_they_need_to_know_of_pool_executor_and_settings(
+    start_dev, kafka, stand_in, work
+):
+    (work / "settings.yaml").write_text("queues:\n  webhooks: {pool: web}\n")
+    options = ["--pool", "gpu", "--executor", "thread", "--settings", "settings.yaml"]
+    dev = start_dev([stand_in, "dev", "jobs:app", *options], work, KAFKA_BOOTSTRAP_SERVERS=kafka)
+    dev.line_with(f"with -b {kafka} topics apply --shards 8 --leases gpu=64,web=64 --execute")
+    dev.lines_with(
+        f"with -b {kafka} dispatcher --settings settings.yaml",
+        f"with -b {kafka} worker jobs:app --slots 4 --pool gpu --executor thread",
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "said"),
+    [
+        (
+            "jbos:app",
+            [],
+            "jbos:app can't be loaded: No module named 'jbos' in the current directory or on the path",
+        ),
+        ("jobs:ap", [], "jobs:ap can't be loaded: jobs has no 'ap'; its App is app"),
+        (
+            "jobs:nothing",
+            [],
+            "jobs:nothing can't be loaded: jobs:nothing is no App, but of type Job; its App is app",
+        ),
+        ("broken:app", [], "broken:app can't be loaded: Traceback (most recent call last):"),
+        ("gone:app", [], "gone:app can't be loaded: importing it ended the process (exit 3)"),
+        ("jobs:app", ["--settings", "bad.yaml"], "queues.email.colour: unknown setting"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_before_a_broker_is_started(
+    monkeypatch, capsys, work, target, options, said
+):
+    def no_broker(*_arguments, **_more):
+        raise AssertionError("a broker was asked for")
+
+    (work / "broken.py").write_text("raise RuntimeError('no database')\n")
+    (work / "gone.py").write_text("import os\nos._exit(3)\n")
+    (work / "bad.yaml").write_text("queues: {email: {colour: red}}\n")
+    monkeypatch.chdir(work)
+    monkeypatch.setattr(devkafka, "attach_or_start", no_broker)
+    assert run(["dev", target, *options]) == exits.FAILED
+    assert capsys.readouterr().err.startswith(f"Error: {said}")
+
+
+def test_an_application_may_read_at_import_where_the_broker_will_be(monkeypatch, capsys, work):
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    (work / "jobs.py").write_text(f"import os\nos.environ['KAFKA_BOOTSTRAP_SERVERS']\nprint('loud')\n{JOBS}")
+    AppRun("jobs:app", 9092, 8, 4, "default", None, None, ()).require_loadable()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_given_broker_that_does_not_answer(start_dev, work):

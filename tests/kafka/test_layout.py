@@ -128,6 +128,8 @@ def test_a_plan_creates_what_is_missing_and_tells_of_the_rest():
 def test_what_is_not_given_comes_from_the_cluster_then_from_defaults():
     empty = ObservedCluster("cluster", {}, 5)
     assert wanted_layout(empty, prefix="jobs.", shards=8) == Layout(8, {"default": 64}, 3)
+    other = wanted_layout(empty, prefix="jobs.", shards=8, leases={"web": 4})
+    assert other.leases == {"default": 64, "web": 4}  # dispatchers don't start without the pool `default`
     with pytest.raises(ValueError, match="give --shards"):
         wanted_layout(empty, prefix="jobs.")
     grown = wanted_layout(observed(RATED), prefix="jobs.", leases={"gpu": 2})

@@ -43,12 +43,13 @@ def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def running(*arguments: str, **environment: str):
+def running(*arguments: str, stderr: int | None = None, **environment: str):
     process = subprocess.Popen(
         command(*arguments),
         cwd=HERE / "apps",
         env={**ENVIRONMENT, **environment},
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
     try:
@@ -78,8 +79,8 @@ def test_a_wrong_option_is_a_usage_error(arguments, text):
     [
         ("broken_app:app", "RuntimeError: no database"),
         ("no_such_module:app", "No module named 'no_such_module'"),
-        ("jobs_app:nothing", "jobs_app has no App named 'nothing', but nothing; it has app"),
-        ("jobs_app:LOG", "jobs_app has no App named 'LOG', but a Logger"),
+        ("jobs_app:nothing", "jobs_app has no 'nothing'; its App is app"),
+        ("jobs_app:LOG", "jobs_app:LOG is no App, but of type Logger; its App is app"),
     ],
 )
 def test_an_application_that_cannot_be_loaded_is_named(target, text):
@@ -90,10 +91,11 @@ def test_an_application_that_cannot_be_loaded_is_named(target, text):
     assert "importlib" not in done.stderr
 
 
-def test_a_signal_ends_the_wait_for_a_broker():
-    with running("-b", NOWHERE, "worker", "jobs_app:app", "--slots", "1") as process:
-        # Two children, the guard and the first one, and then nothing more happens without a broker.
-        eventually(lambda: len(psutil.Process(process.pid).children()) == 2, "children")
+def test_a_broker_that_does_not_answer_is_told_of_and_a_signal_ends_the_wait():
+    arguments = ["-b", NOWHERE, "worker", "jobs_app:app", "--slots", "1"]
+    with running(*arguments, stderr=subprocess.PIPE) as process, process.stderr as said:
+        assert said.readline() == f"no broker answers at {NOWHERE} yet; trying for 30 s\n"
+        assert len(psutil.Process(process.pid).children()) == 2  # the guard and the first one
         process.send_signal(signal.SIGTERM)
         assert eventually(lambda: process.poll() is not None, "exit")
         assert process.returncode == 0
