@@ -2,8 +2,9 @@
 
 import typing
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +26,10 @@ class _Encoder(SourceWriter):
     Each value becomes expressions for the bytes that it consists of; what is not bytes, not in range or not
     of the right type raises on the line of its field.
     """
+
+    def __init__(self, schema: dict[str, Any], shared: AbstractSet[str]) -> None:
+        super().__init__(schema)
+        self._shared = shared
 
     def value(
         self, schema: Any, hint: Any, path: str, source: str, default: Any = None
@@ -115,8 +120,19 @@ class _Encoder(SourceWriter):
 
     def _record(self, schema: Any, hint: Any, path: str, source: str, default: Any) -> list[tuple[str, str]]:
         check_fields(hint, schema)
-        hints, defaults, parts = typing.get_type_hints(hint), defaults_of(hint), []
         variable = self._local(path, source) if path else source
+        if path not in self._shared:
+            return self._fields(schema, hint, path, variable)
+        known, kept = self.constant("known", Kept()), self.fresh("kept")
+        self.add(path, f"{kept} = {known}.get(id({variable}))")
+        with self.block(path, f"if {kept} is None or {kept}[0] is not {variable}:"):
+            whole = self.fresh("whole")
+            self.assign(f"{whole} = ", self._fields(schema, hint, path, variable))
+            self.add(path, f"{kept} = {known}.keep({variable}, {whole})")
+        return [(path, f"{kept}[1]")]
+
+    def _fields(self, schema: Any, hint: Any, path: str, variable: str) -> list[tuple[str, str]]:
+        hints, defaults, parts = typing.get_type_hints(hint), defaults_of(hint), []
         for field in schema["fields"]:
             name = field["name"]
             below = f"{path}.{name}" if path else name
@@ -157,9 +173,28 @@ class _Encoder(SourceWriter):
         return [joined]
 
 
-def encoder(schema: dict[str, Any], record: type[msgspec.Struct], header: bytes) -> Function:
-    """Return `run(record) -> bytes`, with `header` in front."""
-    writer = _Encoder(schema)
+class Kept(dict[int, tuple[object, bytes]]):
+    """What shared parts of records were encoded to, by identity. An entry keeps its part alive, so ids stay unique."""
+
+    def keep(self, part: object, encoded: bytes) -> tuple[object, bytes]:
+        """Remember a part; return its entry."""
+        if len(self) >= _KEPT_MAX:
+            self.clear()
+        entry = self[id(part)] = (part, encoded)
+        return entry
+
+
+_KEPT_MAX: Final = 16_384  # about as many MB of states' parts
+
+
+def encoder(
+    schema: dict[str, Any], record: type[msgspec.Struct], header: bytes, shared: AbstractSet[str]
+) -> Function:
+    """Return `run(record) -> bytes`, with `header` in front.
+
+    `shared` names fields that hold records which one record after the other has in common: each is encoded once.
+    """
+    writer = _Encoder(schema, shared)
     parts = writer.value(schema, record, "", "o")
     writer.assign("return ", [("", writer.constant("header", header)), *parts])
     return writer.build("def run(o):", f"encoder of {schema['name']}")

@@ -1,6 +1,7 @@
 """One record type on the wire: its schema, its core type, its bounds, and the functions made of them."""
 
 import struct
+from collections.abc import Set as AbstractSet
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -25,10 +26,12 @@ class RecordCodec(Generic[T]):
         max_bytes: int,
         limits: Limits | None = None,
         ranges: Ranges | None = None,
+        shared: AbstractSet[str] = frozenset(),
     ) -> None:
         """Make the functions for the schema `name` and the core type `of`.
 
         `max_bytes` bounds a whole framed record, `limits` its arrays, maps and strings, `ranges` its numbers.
+        `shared` names the fields whose values go unchanged from one record to the next (see `encoding.encoder`).
         """
         schema = schemas.load(name)
         self.name = name
@@ -38,7 +41,7 @@ class RecordCodec(Generic[T]):
         self.header = framing.header(name)
         self.max_bytes = max_bytes
         self._decoder = decoding.decoder(schema.definition, of, self.limits, self.ranges)
-        self._encoder = encoding.encoder(schema.definition, of, self.header)
+        self._encoder = encoding.encoder(schema.definition, of, self.header, shared)
         self._decode = self._decoder.call
         self._encode = self._encoder.call
 

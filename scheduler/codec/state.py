@@ -19,8 +19,9 @@ _CODEC: Final = RecordCodec(
         "history.attempts[].error.frames": bounds.ERROR_FRAMES_MAX,
         "history.timeline": _TIMELINE_MAX,
         "end.error.frames": bounds.ERROR_FRAMES_MAX,
-        "labels": bounds.LABELS_MAX,
+        "admitted.labels": bounds.LABELS_MAX,
     },
+    shared={"admitted", "grant"},
 )
 STATES: Final[Family[JobState]] = Family({JobState: _CODEC})
 

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler.core.digest import digest
 from scheduler.core.ending import expire, lifecycle
-from scheduler.core.job import JobState, Phase, born
+from scheduler.core.job import Admitted, JobState, Phase, born
 from scheduler.core.moment import Moment
 from scheduler.core.shard import Shard
 from scheduler.core.spec import BAND_NAMES, Band, JobSpec
@@ -49,29 +49,28 @@ def admit(shard: Shard, moment: Moment, submitted: Submitted) -> None:
 def _new_state(submitted: Submitted, content: bytes, now_ms: int) -> JobState:
     spec = submitted.spec
     waits = spec.run_at_ms > now_ms
-    return JobState(
-        job_id=spec.job_id,
-        phase=born(Phase.SCHEDULED if waits else Phase.READY),
-        band=int(submitted.band),
-        tenant=spec.tenant,
-        queue=spec.queue,
-        type=spec.type,
-        priority=spec.priority,
-        digest=content,
-        submitted_at_ms=submitted.at_ms,
-        offset=submitted.offset,
-        max_attempts=spec.max_attempts,
-        timeout_ms=spec.timeout_ms,
-        has_key=spec.idempotency_key is not None,
-        labels=spec.labels,
-        due_ms=spec.run_at_ms if waits else 0,
-        expires_at_ms=spec.expires_at_ms,
+    admitted = Admitted(
+        int(submitted.band),
+        spec.tenant,
+        spec.queue,
+        spec.type,
+        spec.priority,
+        content,
+        submitted.at_ms,
+        submitted.offset,
+        spec.max_attempts,
+        spec.timeout_ms,
+        spec.idempotency_key is not None,
+        spec.labels,
+        spec.expires_at_ms,
     )
+    phase = born(Phase.SCHEDULED if waits else Phase.READY)
+    return JobState(spec.job_id, admitted, phase, due_ms=spec.run_at_ms if waits else 0)
 
 
 def _meet(shard: Shard, moment: Moment, known: JobState, content: bytes, submitted: Submitted) -> None:
     shard.changes.durable = True
-    if known.digest == content:
+    if known.admitted.digest == content:
         shard.changes.counts[("repeated",)] += 1
         return
     shard.changes.counts[("conflict",)] += 1

@@ -26,5 +26,5 @@ def _child(shard: Shard, moment: Moment, state: JobState, emit: Emit) -> Command
 
 def refused_topics(shard: Shard, state: JobState, emits: tuple[Emit, ...]) -> list[str]:
     """Return the topics that the job's queue may not emit to."""
-    allowed = shard.fleet.settings.queue(state.queue).emits
+    allowed = shard.fleet.settings.queue(state.admitted.queue).emits
     return [emit.topic for emit in emits if emit.topic and emit.topic not in allowed]

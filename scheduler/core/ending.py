@@ -12,7 +12,7 @@ from scheduler.core.spec import BAND_NAMES
 
 def succeed(shard: Shard, moment: Moment, state: JobState, *, result: bytes, result_omitted: str) -> None:
     """End a job well; its record goes."""
-    keep_ms = shard.fleet.settings.queue(state.queue).keep_succeeded_ms
+    keep_ms = shard.fleet.settings.queue(state.admitted.queue).keep_succeeded_ms
     end = End(moment.now_ms, moment.now_ms + keep_ms, result=result, result_omitted=result_omitted)
     _end(shard, moment, state, Phase.SUCCEEDED, end)
     shard.drop_spec(state.job_id)
@@ -22,21 +22,21 @@ def cancel(
     shard: Shard, moment: Moment, state: JobState, reason: str, error: ErrorInfo | None = None
 ) -> None:
     """End a job as cancelled; its record goes."""
-    keep_ms = shard.fleet.settings.queue(state.queue).keep_cancelled_ms
+    keep_ms = shard.fleet.settings.queue(state.admitted.queue).keep_cancelled_ms
     _end(shard, moment, state, Phase.CANCELLED, End(moment.now_ms, moment.now_ms + keep_ms, reason, error))
     shard.drop_spec(state.job_id)
 
 
 def expire(shard: Shard, moment: Moment, state: JobState) -> None:
     """End a job whose time to run is over before it began; its record goes."""
-    keep_ms = shard.fleet.settings.queue(state.queue).keep_cancelled_ms
+    keep_ms = shard.fleet.settings.queue(state.admitted.queue).keep_cancelled_ms
     _end(shard, moment, state, Phase.EXPIRED, End(moment.now_ms, moment.now_ms + keep_ms, "expired"))
     shard.drop_spec(state.job_id)
 
 
 def dead_letter(shard: Shard, moment: Moment, state: JobState, reason: DeathReason) -> None:
     """End a job as failed; its record stays as long as its state, and goes to the dead-letter topic as it came."""
-    keep_ms = shard.fleet.settings.queue(state.queue).keep_failed_ms
+    keep_ms = shard.fleet.settings.queue(state.admitted.queue).keep_failed_ms
     error = error_of(state.history)
     _end(shard, moment, state, Phase.FAILED, End(moment.now_ms, moment.now_ms + keep_ms, reason, error))
     shard.changes.counts["dead_lettered", reason] += 1
@@ -56,7 +56,7 @@ def shrink(state: JobState, until_ms: int) -> JobState:
         grant=None,
         history=NO_HISTORY,
         checkpoint=b"",
-        labels={},
+        admitted=msgspec.structs.replace(state.admitted, labels={}),
     )
 
 
@@ -68,15 +68,15 @@ def lifecycle(
         Lifecycle(
             moment.now_ms,
             state.job_id,
-            state.tenant,
-            state.queue,
-            state.type,
+            state.admitted.tenant,
+            state.admitted.queue,
+            state.admitted.type,
             event,
             reason,
             state.epoch,
             state.history.attempt,
             shard.number,
-            state.offset,
+            state.admitted.offset,
             source,
         )
     )
@@ -92,7 +92,7 @@ def _end(shard: Shard, moment: Moment, state: JobState, phase: Phase, end: End) 
         checkpoint=b"" if phase is Phase.SUCCEEDED else state.checkpoint,
     )
     shard.put(ended)
-    shard.changes.counts["finished", BAND_NAMES[state.band], state.queue, phase] += 1
+    shard.changes.counts["finished", BAND_NAMES[state.admitted.band], state.admitted.queue, phase] += 1
     lifecycle(shard, moment, ended, phase, reason=end.reason)
 
 
@@ -104,11 +104,11 @@ def _headers(
     return (
         ("reason", reason),
         ("job_id", state.job_id),
-        ("tenant", state.tenant),
-        ("queue", state.queue),
-        ("type", state.type),
-        ("band", BAND_NAMES[state.band]),
-        ("attempts", f"{history.attempt}/{state.max_attempts}"),
+        ("tenant", state.admitted.tenant),
+        ("queue", state.admitted.queue),
+        ("type", state.admitted.type),
+        ("band", BAND_NAMES[state.admitted.band]),
+        ("attempts", f"{history.attempt}/{state.admitted.max_attempts}"),
         ("losses", str(history.losses)),
         ("undelivered", str(history.undelivered)),
         ("epoch", str(state.epoch)),
@@ -118,5 +118,5 @@ def _headers(
         ("worker", last.worker if last else ""),
         ("release", last.release if last else ""),
         ("source_shard", str(shard.number)),
-        ("source_offset", str(state.offset)),
+        ("source_offset", str(state.admitted.offset)),
     )

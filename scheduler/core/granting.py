@@ -76,7 +76,7 @@ def _startable(shard: Shard, moment: Moment, lane: bytes, key: bytes) -> JobStat
     state = shard.state(keyspace.job_of_ready(key, lane))
     if state is None or state.phase is not Phase.READY or keyspace.ready_key(state) != key:
         return None
-    if 0 < state.expires_at_ms <= moment.now_ms:
+    if 0 < state.admitted.expires_at_ms <= moment.now_ms:
         expire(shard, moment, state)
         return None
     return state
@@ -90,7 +90,7 @@ def grant(shard: Shard, moment: Moment, state: JobState, free: Free, payer: Queu
         # Never run a job whose record is gone: say so, where someone looks.
         dead_letter(shard, moment, state, DeathReason.SPEC_MISSING)
         return False
-    lease_ms = shard.fleet.settings.queue(state.queue).lease_ms
+    lease_ms = shard.fleet.settings.queue(state.admitted.queue).lease_ms
     sender = free.sender
     shard.fleet.offers.take(free, suspect=state.history.losses > 0)
     epoch = shard.next_epoch()
@@ -99,7 +99,7 @@ def grant(shard: Shard, moment: Moment, state: JobState, free: Free, payer: Queu
         epoch,
         token,
         lease_ms,
-        state.timeout_ms,
+        state.admitted.timeout_ms,
         sender.worker,
         sender.boot_id,
         free.sequence,
@@ -110,14 +110,16 @@ def grant(shard: Shard, moment: Moment, state: JobState, free: Free, payer: Queu
     leased = move(state, Phase.LEASED, epoch=epoch, grant=given, due_ms=0)
     shard.put(leased)
     shard.notify(sender.pool, sender.inbox, lease_of(shard.number, leased, given, raw))
-    estimate = shard.fleet.estimates.get(state.tenant, state.type, state.timeout_ms)
+    estimate = shard.fleet.estimates.get(
+        state.admitted.tenant, state.admitted.type, state.admitted.timeout_ms
+    )
     payer.charge(estimate)
     shard.leases.granted(
         Renewal(
             job_id,
             epoch,
             lease_ms,
-            state.timeout_ms,
+            state.admitted.timeout_ms,
             granted_at_ms=moment.mono_ms,
             read_at_ms=moment.mono_ms,
             period_ms=shard.fleet.timing.first_ms,
@@ -141,7 +143,7 @@ def lease_of(shard: int, state: JobState, given: Grant, raw: bytes) -> Lease:
         given.timeout_ms,
         shard,
         state.history.losses > 0,
-        state.max_attempts,
+        state.admitted.max_attempts,
         state.checkpoint,
         raw,
     )

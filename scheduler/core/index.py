@@ -23,15 +23,15 @@ def _leased(state: JobState) -> Keys:
 
 
 def _ready(state: JobState) -> Keys:
-    return (keyspace.ready_key(state), *_timer(state, state.expires_at_ms))
+    return (keyspace.ready_key(state), *_timer(state, state.admitted.expires_at_ms))
 
 
 def _scheduled(state: JobState) -> Keys:
-    return _timer(state, _earlier(state.due_ms, state.expires_at_ms))
+    return _timer(state, _earlier(state.due_ms, state.admitted.expires_at_ms))
 
 
 def _blocked(state: JobState) -> Keys:
-    return _timer(state, state.expires_at_ms)
+    return _timer(state, state.admitted.expires_at_ms)
 
 
 def _retrying(state: JobState) -> Keys:
@@ -39,7 +39,7 @@ def _retrying(state: JobState) -> Keys:
         return _scheduled(state)
     # Its retry record wakes it; the key finds it should that record never come.
     waits = keyspace.timed_key(keyspace.TIERED, state.due_ms, state.job_id)
-    return (waits, *_timer(state, state.expires_at_ms))
+    return (waits, *_timer(state, state.admitted.expires_at_ms))
 
 
 def _ended(state: JobState) -> Keys:

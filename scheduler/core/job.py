@@ -145,11 +145,9 @@ class End(msgspec.Struct, frozen=True, gc=False):
     stub: bool = False  # only state, digest and end are left: it holds the idempotency key
 
 
-class JobState(msgspec.Struct, frozen=True, gc=False):
-    """Everything the scheduler knows about a job but its spec. Written whole at each change."""
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """What a job was taken in with. Its states share one, which the codec counts on: it is encoded once."""
 
-    job_id: str
-    phase: Phase
     band: int
     tenant: str
     queue: str
@@ -162,9 +160,17 @@ class JobState(msgspec.Struct, frozen=True, gc=False):
     timeout_ms: int
     has_key: bool  # submitted under an idempotency key
     labels: dict[str, str] = {}
+    expires_at_ms: int = 0
+
+
+class JobState(msgspec.Struct, frozen=True, gc=False):
+    """Everything the scheduler knows about a job but its spec. Written whole at each change."""
+
+    job_id: str
+    admitted: Admitted
+    phase: Phase
     due_ms: int = 0  # scheduled, retrying: when it becomes ready
     tier: int = 0  # retrying: 1 + index of the retry topic that holds it, 0 = a local timer does
-    expires_at_ms: int = 0
     epoch: int = 0  # the latest epoch granted, kept when `grant` goes
     grant: Grant | None = None
     history: History = NO_HISTORY

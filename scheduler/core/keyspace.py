@@ -42,8 +42,10 @@ _ORDER: Final = Struct(">BQQ")  # priority, append time, offset: between the lan
 
 def place_of(state: JobState) -> tuple[bytes, bytes]:
     """Return the lane of a ready job, and its key: it stands there by priority, then sequence."""
-    lane = lane_prefix(state.band, state.tenant, state.queue, suspect=state.history.losses > 0)
-    order = _ORDER.pack(state.priority, state.submitted_at_ms, state.offset)
+    lane = lane_prefix(
+        state.admitted.band, state.admitted.tenant, state.admitted.queue, suspect=state.history.losses > 0
+    )
+    order = _ORDER.pack(state.admitted.priority, state.admitted.submitted_at_ms, state.admitted.offset)
     return lane, lane + order + state.job_id.encode()
 
 

@@ -50,12 +50,12 @@ def on_done(shard: Shard, moment: Moment, done: Done, *, unpublished: str = "") 
         return
     _settle(shard, moment, state, done.run_ms, learn=True)
     if done.emits and (refused := refused_topics(shard, state, done.emits)):
-        unpublished = f"queue {state.queue!r} may not emit to {', '.join(refused)}"
+        unpublished = f"queue {state.admitted.queue!r} may not emit to {', '.join(refused)}"
     if unpublished:
         _refuse_emits(shard, moment, state, unpublished)
         return
     late = state.phase is not Phase.LEASED
-    shard.changes.counts["attempts", state.queue, "late_ok" if late else "ok"] += 1
+    shard.changes.counts["attempts", state.admitted.queue, "late_ok" if late else "ok"] += 1
     if done.emits:
         emit_all(shard, moment, state, done.emits)
     succeed(shard, moment, state, result=done.result, result_omitted=done.result_omitted)
@@ -78,7 +78,7 @@ def on_fail(shard: Shard, moment: Moment, fail: Fail) -> None:
     _settle(shard, moment, state, fail.run_ms, learn=fail.verdict is not Verdict.OUT_OF_MEMORY)
     outcome = "failed" if fail.verdict in (Verdict.RETRY, Verdict.FAIL) else str(fail.verdict)
     state = _with_run(state, moment, outcome, fail.sender, fail.error)
-    shard.changes.counts["attempts", state.queue, outcome] += 1
+    shard.changes.counts["attempts", state.admitted.queue, outcome] += 1
     ending = grant_of(state).ending
     if ending is Ending.CANCEL:
         cancel(shard, moment, state, "cancelled", fail.error)
@@ -98,7 +98,7 @@ def on_release(shard: Shard, moment: Moment, release: Release) -> None:
         return
     _settle(shard, moment, state, release.run_ms, learn=False)
     reason = release.reason
-    shard.changes.counts["attempts", state.queue, str(reason)] += 1
+    shard.changes.counts["attempts", state.admitted.queue, str(reason)] += 1
     ending = grant_of(state).ending
     if ending is not Ending.NONE:
         _ended_on_request(shard, moment, state, release.sender)
@@ -143,7 +143,7 @@ def lose(shard: Shard, moment: Moment, state: JobState) -> None:
 
 def timed_out(shard: Shard, moment: Moment, state: JobState, sender: Sender | None) -> None:
     """Count a run that the dispatcher had to end at its time-out as one attempt."""
-    shard.changes.counts["attempts", state.queue, "timeout"] += 1
+    shard.changes.counts["attempts", state.admitted.queue, "timeout"] += 1
     _next_attempt(shard, moment, _with_run(state, moment, "timeout", sender, None), -1)
 
 
@@ -240,7 +240,7 @@ def _renew(shard: Shard, moment: Moment, state: JobState, held: Held) -> None:
 def _next_attempt(shard: Shard, moment: Moment, state: JobState, retry_after_ms: int) -> None:
     state = _one_more(state)
     attempt = state.history.attempt
-    if attempt >= state.max_attempts:
+    if attempt >= state.admitted.max_attempts:
         dead_letter(shard, moment, state, DeathReason.ATTEMPTS_EXHAUSTED)
         return
     spec = shard.spec(state.job_id)
@@ -324,7 +324,7 @@ def _settle(shard: Shard, moment: Moment, state: JobState, run_ms: int, *, learn
     busy_ms = min(run_ms, moment.mono_ms - entry.granted_at_ms)  # not longer than it can have been
     shard.settle(state.job_id, busy_ms)
     if learn:
-        shard.fleet.estimates.learn(state.tenant, state.type, busy_ms)
+        shard.fleet.estimates.learn(state.admitted.tenant, state.admitted.type, busy_ms)
 
 
 def _take_freed(shard: Shard, moment: Moment, report: Done | Fail | Release) -> None:

@@ -205,6 +205,8 @@ class Shard:
         for job_id, raw in self.changes.specs.items():
             if raw is not None and len(raw) <= _READY_SPEC_BYTES and job_id in ready:
                 specs[job_id] = raw
+            else:
+                specs.pop(job_id, None)
 
     def dropped(self) -> None:
         """Say that the turn came to nothing; bring memory back to what the store holds."""

@@ -33,7 +33,7 @@ def _wake(shard: Shard, moment: Moment, job_id: str) -> None:
     state = shard.state(job_id)
     if state is None or state.phase in ENDED or state.phase is Phase.LEASED:
         return
-    if 0 < state.expires_at_ms <= moment.now_ms:
+    if 0 < state.admitted.expires_at_ms <= moment.now_ms:
         expire(shard, moment, state)
     elif (
         state.phase in (Phase.SCHEDULED, Phase.RETRYING) and state.due_ms <= moment.now_ms and not state.tier
@@ -61,8 +61,8 @@ def drop_old(shard: Shard, moment: Moment, limit: int) -> int:
 
 
 def _forget(shard: Shard, moment: Moment, state: JobState, end: End) -> None:
-    until_ms = end.at_ms + shard.fleet.settings.queue(state.queue).keep_keys_ms
-    if state.has_key and not end.stub and until_ms > moment.now_ms:
+    until_ms = end.at_ms + shard.fleet.settings.queue(state.admitted.queue).keep_keys_ms
+    if state.admitted.has_key and not end.stub and until_ms > moment.now_ms:
         if state.phase is Phase.FAILED:
             shard.drop_spec(state.job_id)
         shard.put(shrink(state, until_ms))
@@ -122,10 +122,10 @@ def _expire_lease(shard: Shard, moment: Moment, state: JobState, given: Grant) -
     elif given.ending is Ending.TIMEOUT:
         timed_out(shard, moment, state, None)
     elif given.started:
-        shard.changes.counts["attempts", state.queue, "lost"] += 1
+        shard.changes.counts["attempts", state.admitted.queue, "lost"] += 1
         lose(shard, moment, with_lost_run(state, moment, "lost"))
     else:
-        shard.changes.counts["attempts", state.queue, "undelivered"] += 1
+        shard.changes.counts["attempts", state.admitted.queue, "undelivered"] += 1
         _undelivered(shard, moment, with_lost_run(state, moment, "undelivered"))
 
 

@@ -44,9 +44,9 @@ class MemoryInquiries:
             raise NoResult(f"job {job_id} is {self.state(job_id)}, and nothing is left that could end it")
         if state.phase is not Phase.SUCCEEDED:
             why = ": ".join(filter(None, (f"{state.phase} ({end.reason})", error_text(end.error))))
-            raise NoResult(f"{state.type} {job_id} has no result: it {why}")
+            raise NoResult(f"{state.admitted.type} {job_id} has no result: it {why}")
         if end.result_omitted:
-            raise NoResult(f"the result of {state.type} {job_id} was not kept: {end.result_omitted}")
+            raise NoResult(f"the result of {state.admitted.type} {job_id} was not kept: {end.result_omitted}")
         return msgspec.json.decode(end.result) if end.result else None
 
     def cancel(self, job_id: str) -> None:

@@ -62,4 +62,4 @@ def _looks_at(state: JobState) -> tuple[int, ...]:
     if state.phase not in _WAITING:
         return ()
     due_ms = 0 if state.phase is Phase.READY else state.due_ms
-    return tuple(at_ms for at_ms in (due_ms, state.expires_at_ms) if at_ms)
+    return tuple(at_ms for at_ms in (due_ms, state.admitted.expires_at_ms) if at_ms)

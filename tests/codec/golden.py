@@ -14,7 +14,18 @@ from scheduler.codec import catalogue, framing, schemas
 from scheduler.codec.source import SourceWriter, kind_of
 from scheduler.core import keys
 from scheduler.core.inputs import Meta
-from scheduler.core.job import Attempt, End, Ending, ErrorInfo, Event, Grant, History, JobState, Phase
+from scheduler.core.job import (
+    Admitted,
+    Attempt,
+    End,
+    Ending,
+    ErrorInfo,
+    Event,
+    Grant,
+    History,
+    JobState,
+    Phase,
+)
 from scheduler.core.notices import Drain, Lease, Revoke
 from scheduler.core.outputs import Forward, Lifecycle, RetryRecord
 from scheduler.core.reports import (
@@ -72,9 +83,13 @@ _ERROR = ErrorInfo(
     "smtplib.SMTPServerDisconnected", "Connection unexpectedly closed", ("jobs.py:24:send_email",)
 )
 _LEASED = JobState(
-    JOB_ID, Phase.LEASED, 1, "shop", "email", "shop.send_email", 3, bytes(range(16, 32)), NOW_MS, 88_121, 5, 300_000,
-    has_key=False,
-    labels={"order": "17"},
+    JOB_ID,
+    Admitted(
+        1, "shop", "email", "shop.send_email", 3, bytes(range(16, 32)), NOW_MS, 88_121, 5, 300_000,
+        has_key=False,
+        labels={"order": "17"},
+    ),
+    Phase.LEASED,
     epoch=7,
     grant=Grant(
         7, TOKEN, 20_000, 300_000, "mail-77b-q1", BOOT_ID, 4_711, "default", 17, NOW_MS + 12, started=True,
@@ -90,8 +105,11 @@ _LEASED = JobState(
     checkpoint=b"3",
 )  # fmt: skip
 _FAILED = JobState(
-    JOB_ID, Phase.FAILED, 2, "shop", "email", "shop.send_email", 3, bytes(range(16, 32)), NOW_MS, 88_121, 5, 300_000,
-    has_key=True,
+    JOB_ID,
+    Admitted(
+        2, "shop", "email", "shop.send_email", 3, bytes(range(16, 32)), NOW_MS, 88_121, 5, 300_000, has_key=True
+    ),
+    Phase.FAILED,
     end=End(NOW_MS + 9, NOW_MS + 2_592_000_009, "attempts_exhausted", _ERROR),
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.core import keyspace
 from scheduler.core.index import index_keys
-from scheduler.core.job import End, History, JobState, Phase
+from scheduler.core.job import Admitted, End, History, JobState, Phase
 from scheduler.core.shard import index_delta
 
 names = st.text("abcXYZ019._:-/", min_size=1, max_size=12)
@@ -23,9 +23,7 @@ def ended(phase: Phase) -> bool:
 @st.composite
 def states(draw, job_id: str | None = None) -> JobState:
     phase = draw(st.sampled_from(Phase))
-    return JobState(
-        job_id or draw(names),
-        phase,
+    admitted = Admitted(
         draw(st.integers(0, 2)),
         draw(names),
         draw(names),
@@ -37,9 +35,14 @@ def states(draw, job_id: str | None = None) -> JobState:
         5,
         1_000,
         has_key=False,
+        expires_at_ms=draw(st.one_of(st.just(0), times)),
+    )
+    return JobState(
+        job_id or draw(names),
+        admitted,
+        phase,
         due_ms=draw(times),
         tier=draw(st.integers(0, 5)) if phase is Phase.RETRYING else 0,
-        expires_at_ms=draw(st.one_of(st.just(0), times)),
         history=History(losses=draw(st.integers(0, 2))),
         end=End(1, draw(times)) if ended(phase) else None,
     )
@@ -83,10 +86,17 @@ def test_ready_keys_are_ordered_by_lane_then_priority_then_sequence(one, other):
     for state, key, lane in zip((one, other), keys, lanes, strict=True):
         assert key.startswith(lane)
         assert keyspace.job_of_ready(key, lane) == state.job_id
-        assert keyspace.parse_lane(lane) == (state.band, state.tenant, state.queue, state.history.losses > 0)
+        assert keyspace.parse_lane(lane) == (
+            state.admitted.band,
+            state.admitted.tenant,
+            state.admitted.queue,
+            state.history.losses > 0,
+        )
         assert lane < key < keyspace.after(lane)
     if lanes[0] == lanes[1]:
-        orders = [(s.priority, s.submitted_at_ms, s.offset, s.job_id) for s in (one, other)]
+        orders = [
+            (a.priority, a.submitted_at_ms, a.offset, s.job_id) for s in (one, other) if (a := s.admitted)
+        ]
         assert (keys[0] < keys[1]) == (orders[0] < orders[1])
     else:
         assert not keys[0].startswith(lanes[1])
@@ -109,21 +119,6 @@ def test_prefixes_differ():
 
 @pytest.mark.parametrize(("due_ms", "expires_at_ms", "first"), [(5, 9, 5), (9, 5, 5), (7, 0, 7)])
 def test_a_scheduled_job_is_looked_at_when_the_first_of_its_times_comes(due_ms, expires_at_ms, first):
-    state = JobState(
-        "a",
-        Phase.SCHEDULED,
-        1,
-        "t",
-        "q",
-        "x",
-        3,
-        b"d",
-        1,
-        2,
-        5,
-        1_000,
-        has_key=False,
-        due_ms=due_ms,
-        expires_at_ms=expires_at_ms,
-    )
+    admitted = Admitted(1, "t", "q", "x", 3, b"d", 1, 2, 5, 1_000, has_key=False, expires_at_ms=expires_at_ms)
+    state = JobState("a", admitted, Phase.SCHEDULED, due_ms=due_ms)
     assert index_keys(state) == (keyspace.timed_key(keyspace.TIMER, first, "a"),)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from scheduler.core.job import ENDED, LIVE, MOVES, STATUS, IllegalMove, JobState, Phase, born, move
+from scheduler.core.job import ENDED, LIVE, MOVES, STATUS, Admitted, IllegalMove, JobState, Phase, born, move
 
 LEGAL = {
     ("scheduled", "ready"),
@@ -35,17 +35,18 @@ LEGAL = {
 }
 
 
+ADMITTED = Admitted(1, "t", "q", "x", 3, b"d", 1, 2, 5, 1_000, has_key=False)
+
+
 def state(phase: Phase) -> JobState:
-    return JobState("a", phase, 1, "t", "q", "x", 3, b"d", 1, 2, 5, 1_000, has_key=False)
+    return JobState("a", ADMITTED, phase)
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.product(Phase, Phase)))
 def test_a_move_is_made_if_the_table_has_it_and_refused_otherwise(one, other):
     before = state(one)
     if (one, other) in LEGAL:
-        assert move(before, other, due_ms=7) == JobState(
-            "a", other, 1, "t", "q", "x", 3, b"d", 1, 2, 5, 1_000, has_key=False, due_ms=7
-        )
+        assert move(before, other, due_ms=7) == JobState("a", ADMITTED, other, due_ms=7)
     else:
         with pytest.raises(IllegalMove, match=f"a: {one} -> {other}"):
             move(before, other, due_ms=7)

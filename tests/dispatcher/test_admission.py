@@ -18,8 +18,12 @@ def test_a_job_is_ready_in_the_band_of_its_topic(world, band):
     world.submit("a", band=band, priority=2, labels={"k": "v"}, tenant="acme", queue="mail")
     world.turn(2)
     state = world.state("a")
-    assert (state.phase, state.band, state.priority) == ("ready", band, 2)
-    assert (state.tenant, state.queue, state.labels) == ("acme", "mail", {"k": "v"})
+    assert (state.phase, state.admitted.band, state.admitted.priority) == ("ready", band, 2)
+    assert (state.admitted.tenant, state.admitted.queue, state.admitted.labels) == (
+        "acme",
+        "mail",
+        {"k": "v"},
+    )
     assert world.counts["submitted", TOPICS[band]] == 1
 
 

@@ -60,12 +60,12 @@ def test_what_was_dropped_is_deleted_in_the_changelog_too(short):
 def test_a_job_with_a_key_shrinks_to_a_stub_that_holds_the_key(short, how):
     job_id = keys.id_from_key("t", "k")
     finish(short, how, job_id, idempotency_key="k", labels={"l": "1"})
-    digest = short.state(job_id).digest
+    digest = short.state(job_id).admitted.digest
     short.wait(33_000)
     state = short.state(job_id)
     assert state.end.stub
-    assert (state.phase, state.digest) == (how, digest)
-    assert (state.grant, state.labels, state.end.result) == (None, {}, b"")
+    assert (state.phase, state.admitted.digest) == (how, digest)
+    assert (state.grant, state.admitted.labels, state.end.result) == (None, {}, b"")
     short.submit(job_id, idempotency_key="k")
     short.turn(2)
     assert short.counts["repeated",] == 1

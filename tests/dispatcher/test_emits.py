@@ -41,7 +41,7 @@ def test_messages_and_jobs_are_published_with_the_completion(world, worker):
     assert dict(world.records("foreign:video-ready")[0].headers) == {"job_id": "a"}
     assert len(published(world, "audit-log")) == 1
     state = world.state("b")
-    assert (state.phase, state.band) == ("ready", 2)
+    assert (state.phase, state.admitted.band) == ("ready", 2)
 
 
 def test_a_run_that_failed_has_emitted_nothing(world, worker):
@@ -224,4 +224,4 @@ def test_ids_by_key_work_for_children_too(world, worker):
     lease = grant(world, worker)
     worker.done(lease, emits=(child(world, job_id, idempotency_key="k"),))
     world.turn(2)
-    assert world.state(job_id).has_key
+    assert world.state(job_id).admitted.has_key

@@ -119,7 +119,7 @@ def test_a_missing_id_with_a_key_is_derived_from_the_key(world):
     world.submit("", idempotency_key="order-17", shard=(world.home(job_id) + 1) % world.shards)
     world.turn(3)
     assert set(world.states()) == {job_id}
-    assert world.states()[job_id].has_key
+    assert world.states()[job_id].admitted.has_key
     assert world.counts["repeated",] == 2
     assert world.dead_letters() == []
 
@@ -149,7 +149,7 @@ def test_a_record_in_the_wrong_partition_is_admitted_at_home_only(world, worker)
     # Both shards are held here: it goes over in memory, in the same turn.
     assert world.records("commands") == []
     state = world.state("a")
-    assert (state.band, state.submitted_at_ms) == (Band.BULK, world.time.ms - 5)
+    assert (state.admitted.band, state.admitted.submitted_at_ms) == (Band.BULK, world.time.ms - 5)
     assert len(worker.leases()) == 1
     assert world.counts["forwarded",] == 1
 
@@ -176,7 +176,7 @@ def test_a_record_for_a_foreign_shard_goes_over_kafka_in_the_same_transaction():
     world.start("d2", shards=[home])
     world.turn(2)
     state = world.state("a")
-    assert (state.phase, state.offset) == ("ready", 0)
+    assert (state.phase, state.admitted.offset) == ("ready", 0)
     world.finish()
 
 
