@@ -3,6 +3,7 @@
 from collections import deque
 
 from scheduler.core import keyspace
+from scheduler.core.crash import JobCrashed
 from scheduler.core.ending import dead_letter, expire
 from scheduler.core.fleet import Fleet
 from scheduler.core.job import Grant, JobState, Phase, move
@@ -43,7 +44,11 @@ def _serve(
 
     def is_ready(shard: int, lane: bytes, key: bytes) -> bool:
         nonlocal chosen
-        chosen = _startable(shards[shard], moment, lane, key)
+        job_id = keyspace.job_of_ready(key, lane)
+        try:
+            chosen = _startable(shards[shard], moment, job_id, key)
+        except Exception as error:
+            raise JobCrashed(shard, job_id) from error
         return chosen is not None
 
     while line and granted < limit:
@@ -63,17 +68,19 @@ def _serve(
             only_suspects = True
             continue
         number, _, queue = found
-        if grant(shards[number], moment, chosen, free, queue):
-            granted += 1
+        try:
+            granted += grant(shards[number], moment, chosen, free, queue)
+        except Exception as error:
+            raise JobCrashed(number, chosen.job_id) from error
         if free.slots > 0:
             line.append(free)
     line.extendleft(reversed(unserved))
     return granted
 
 
-def _startable(shard: Shard, moment: Moment, lane: bytes, key: bytes) -> JobState | None:
+def _startable(shard: Shard, moment: Moment, job_id: str, key: bytes) -> JobState | None:
     """Return the state of the ready job that a key stands for; None if it stands for none any more."""
-    state = shard.state(keyspace.job_of_ready(key, lane))
+    state = shard.state(job_id)
     if state is None or state.phase is not Phase.READY or keyspace.ready_key(state) != key:
         return None
     if 0 < state.admitted.expires_at_ms <= moment.now_ms:

@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 import msgspec
 
 from scheduler.core import bounds, keyspace
+from scheduler.core.crash import JobCrashed
 from scheduler.core.ending import cancel, dead_letter, expire, shrink
 from scheduler.core.granting import lease_of
 from scheduler.core.inputs import SUBMITS
@@ -25,7 +26,10 @@ def wake_due(shard: Shard, moment: Moment, limit: int) -> int:
             break
         shard.timers.pop()
         looked_at += 1
-        _wake(shard, moment, job_id)
+        try:
+            _wake(shard, moment, job_id)
+        except Exception as error:
+            raise JobCrashed(shard.number, job_id) from error
     return looked_at
 
 
@@ -49,15 +53,24 @@ def drop_old(shard: Shard, moment: Moment, limit: int) -> int:
         drop_at_ms, job_id = keyspace.parse_timed(key)
         if drop_at_ms > moment.now_ms:
             break
-        state = shard.state(job_id)
-        end = state.end if state is not None else None
-        if state is not None and end is not None and end.drop_at_ms == drop_at_ms:
-            if not _read_past(shard, end.at_ms):
+        try:
+            if not _drop(shard, moment, job_id, drop_at_ms):
                 break  # it stays at the head until the submits are read that far
-            _forget(shard, moment, state, end)
+        except Exception as error:
+            raise JobCrashed(shard.number, job_id) from error
         shard.drops.pop()
         looked_at += 1
     return looked_at
+
+
+def _drop(shard: Shard, moment: Moment, job_id: str, drop_at_ms: int) -> bool:
+    state = shard.state(job_id)
+    end = state.end if state is not None else None
+    if state is not None and end is not None and end.drop_at_ms == drop_at_ms:
+        if not _read_past(shard, end.at_ms):
+            return False
+        _forget(shard, moment, state, end)
+    return True
 
 
 def _forget(shard: Shard, moment: Moment, state: JobState, end: End) -> None:
@@ -96,12 +109,20 @@ def wake_overdue(shard: Shard, moment: Moment, tiers: AbstractSet[int], limit: i
     line_ms = max(moment.now_ms - shard.fleet.timing.retry_overdue_ms, 0)
     for key, _ in shard.scan(keyspace.TIERED, keyspace.timed_key(keyspace.TIERED, line_ms, ""), limit):
         _, job_id = keyspace.parse_timed(key)
-        state = shard.state(job_id)
-        if state is not None and state.phase is Phase.RETRYING and state.tier - 1 in tiers:
-            shard.put(move(state, Phase.READY, tier=0))
-            shard.changes.counts[("retry_records_missed",)] += 1
-            woken += 1
+        try:
+            woken += _wake_missed(shard, job_id, tiers)
+        except Exception as error:
+            raise JobCrashed(shard.number, job_id) from error
     return woken
+
+
+def _wake_missed(shard: Shard, job_id: str, tiers: AbstractSet[int]) -> bool:
+    state = shard.state(job_id)
+    if state is None or state.phase is not Phase.RETRYING or state.tier - 1 not in tiers:
+        return False
+    shard.put(move(state, Phase.READY, tier=0))
+    shard.changes.counts[("retry_records_missed",)] += 1
+    return True
 
 
 # -- leases --------------------------------------------------------------------------------------------
@@ -110,10 +131,13 @@ def wake_overdue(shard: Shard, moment: Moment, tiers: AbstractSet[int], limit: i
 def expire_leases(shard: Shard, moment: Moment, echo_produced_at_ms: int) -> None:
     """Expire the leases that an own echo, read back just now, proves to be over."""
     for entry in shard.leases.expired(echo_produced_at_ms)[: bounds.TURN_EXPIRIES]:
-        state = shard.state(entry.job_id)
-        if state is not None and state.phase is Phase.LEASED and state.epoch == entry.epoch:
-            shard.settle(entry.job_id, moment.mono_ms - entry.granted_at_ms)
-            _expire_lease(shard, moment, state, grant_of(state))
+        try:
+            state = shard.state(entry.job_id)
+            if state is not None and state.phase is Phase.LEASED and state.epoch == entry.epoch:
+                shard.settle(entry.job_id, moment.mono_ms - entry.granted_at_ms)
+                _expire_lease(shard, moment, state, grant_of(state))
+        except Exception as error:
+            raise JobCrashed(shard.number, entry.job_id) from error
 
 
 def _expire_lease(shard: Shard, moment: Moment, state: JobState, given: Grant) -> None:
@@ -144,18 +168,20 @@ def end_overlong(shard: Shard, moment: Moment) -> None:
     The worker's own time-out comes first; this one is for workers that don't keep theirs.
     """
     for entry in shard.leases.timeouts(moment.mono_ms):
-        state = shard.state(entry.job_id)
-        given = state.grant if state is not None else None
-        if (
-            state is None
-            or given is None
-            or state.phase is not Phase.LEASED
-            or given.ending is not Ending.NONE
-        ):
-            continue
-        state = msgspec.structs.replace(state, grant=msgspec.structs.replace(given, ending=Ending.TIMEOUT))
-        shard.put(state)
-        shard.notify(given.pool, given.inbox, revoke_of(shard, state, str(Ending.TIMEOUT)))
+        try:
+            _end_overlong(shard, entry.job_id)
+        except Exception as error:
+            raise JobCrashed(shard.number, entry.job_id) from error
+
+
+def _end_overlong(shard: Shard, job_id: str) -> None:
+    state = shard.state(job_id)
+    given = state.grant if state is not None else None
+    if state is None or given is None or state.phase is not Phase.LEASED or given.ending is not Ending.NONE:
+        return
+    state = msgspec.structs.replace(state, grant=msgspec.structs.replace(given, ending=Ending.TIMEOUT))
+    shard.put(state)
+    shard.notify(given.pool, given.inbox, revoke_of(shard, state, str(Ending.TIMEOUT)))
 
 
 def adopt_leases(shard: Shard, mono_ms: int) -> None:

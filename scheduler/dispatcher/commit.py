@@ -5,13 +5,16 @@ Every transaction carries at least one `reports` offset of a shard held here, un
 taken after the turn's poll: without it the broker could not refuse a suspended owner's turn.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 
 from scheduler.core.changes import NoticeOut
 from scheduler.core.inputs import Input
-from scheduler.dispatcher.ports import Log
+from scheduler.dispatcher.ports import Log, Outgoing
 from scheduler.dispatcher.seat import Seat
 from scheduler.dispatcher.writing import Written, encode_released
+
+_log = logging.getLogger(__name__)
 
 
 def commit(
@@ -54,6 +57,18 @@ def apply(parts: Iterable[tuple[Seat, Written]], last: dict[int, int], now_ms: i
 
 
 def release(log: Log, notices: list[NoticeOut]) -> None:
-    """Send leases and notices, outside any transaction."""
-    if notices:
-        log.release([encode_released(notice) for notice in notices])
+    """Send leases and notices, outside any transaction.
+
+    One that can't be encoded is left out: the turn has committed, and a lease that never arrives expires.
+    """
+    records: list[Outgoing] = []
+    for notice in notices:
+        try:
+            records.append(encode_released(notice))
+        except Exception:  # noqa: BLE001 - whatever a bug of ours raises
+            job_id = getattr(notice.notice, "job_id", "")
+            _log.exception(
+                "a bug was met: a notice to %s/%d is not sent, job %s", notice.pool, notice.inbox, job_id
+            )
+    if records:
+        log.release(records)

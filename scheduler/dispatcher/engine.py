@@ -13,6 +13,7 @@ import msgspec
 
 from scheduler.codec.confluent import Confluent
 from scheduler.core import bounds
+from scheduler.core.crash import JobCrashed
 from scheduler.core.fleet import Fleet, new_fleet
 from scheduler.core.granting import grant_all
 from scheduler.core.inputs import LAYOUT, TOPIC_OF, Meta
@@ -43,6 +44,7 @@ from scheduler.dispatcher.recovery import Recovery
 from scheduler.dispatcher.restoring import Restorer
 from scheduler.dispatcher.seat import Seat, Stage
 from scheduler.dispatcher.seats import Seats
+from scheduler.dispatcher.set_aside import SetAside
 from scheduler.dispatcher.signals import Signals
 from scheduler.dispatcher.suspicion import Suspicion
 from scheduler.dispatcher.take_over import TakeOver
@@ -78,16 +80,19 @@ class Engine:
         self._fleet: Fleet = new_fleet(log.owner, ground.shards, config.settings, config.timing)
         self._turns = 0
         self._suspicion = Suspicion()
-        self._intake = Intake(ground.prefix, ground.shards, config.settings, world.confluent)
+        set_aside = SetAside()
+        self._intake = Intake(ground.prefix, ground.shards, config.settings, world.confluent, set_aside)
         self._adopting = Adopting(log, clock)
         self._reading = Reading(config, log, clock, self._intake, self._suspicion, self._adopting)
         self._restorer = Restorer(ground, world.stores, world.changelog)
-        self._take_over = TakeOver(config, log, clock, self._fleet, self._restorer, world.failpoint)
+        self._take_over = TakeOver(
+            config, log, clock, self._fleet, self._restorer, set_aside, world.failpoint
+        )
         self._membership = Seats(
             config.timing, self._fleet.matcher, self._reading, self._suspicion, self._restorer, signals
         )
         self._seats = self._membership.held
-        blame = Blame(self._intake, self._suspicion)
+        blame = Blame(self._intake, self._suspicion, set_aside)
         self._recovery = Recovery(
             log, clock, signals, self._fleet, self._seats, self._reading, self._adopting, blame
         )
@@ -115,6 +120,8 @@ class Engine:
                 self._turn()
         except InputCrashed as crash:
             self._recovery.crashed(crash)
+        except JobCrashed as crash:
+            self._recovery.job_crashed(crash)
         except MustAbort as error:
             self._recovery.aborted(error)
         except PositionLost as error:
@@ -187,7 +194,10 @@ class Engine:
         """Act on commands between shards held here at once; only the others go over Kafka."""
         for seat in [seat for seat in self._seats.values() if seat.reads]:
             for command in seat.shard.changes.take_commands(self._held):
-                self._intake.apply_command(self._seats[command.shard].shard, moment, command.command)
+                try:
+                    self._intake.apply_command(self._seats[command.shard].shard, moment, command.command)
+                except Exception as error:
+                    raise JobCrashed(command.shard, "") from error  # an input of the turn brought it
 
     def _held(self, shard: int) -> bool:
         seat = self._seats.get(shard)

@@ -7,6 +7,8 @@ its partition and is never dropped silently.
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from scheduler.codec.commands import decode_command
 from scheduler.codec.confluent import Confluent
 from scheduler.codec.job import decode_job, identify, with_id
@@ -31,6 +33,7 @@ from scheduler.core.shard import Shard
 from scheduler.core.spec import Band, JobSpec
 from scheduler.core.validation import Refused, check
 from scheduler.dispatcher.ports import Record
+from scheduler.dispatcher.set_aside import SetAside
 
 _HANDLERS: Final[dict[type, Callable[..., None]]] = {
     Done: on_done,
@@ -47,10 +50,18 @@ _BAND_OF: Final = {source: band_of(source) for source in SUBMITS}
 class Intake:
     """Hands records to the core of their shard."""
 
-    def __init__(self, prefix: str, shards: int, settings: Settings, confluent: Confluent | None) -> None:
-        """Take the topic prefix (ids derive from whole topic names), S, the queue settings, and what reads
-        the framing of a schema registry, if one is configured.
+    def __init__(
+        self,
+        prefix: str,
+        shards: int,
+        settings: Settings,
+        confluent: Confluent | None,
+        set_aside: SetAside,
+    ) -> None:
+        """Take the topic prefix (ids derive from whole topic names), S, the queue settings, what reads the
+        framing of a schema registry, if one is configured, and the jobs whose leases are left out of beats.
         """
+        self._set_aside = set_aside
         self._confluent = confluent
         self._topics = {source: prefix + topic for source, topic in TOPIC_OF.items()}
         self._shards = shards
@@ -89,6 +100,9 @@ class Intake:
             self.refused_emits.discard(report.job_id)
             on_done(shard, moment, report, unpublished="the broker refused a record that the run emitted")
             return None
+        if self._set_aside.jobs and isinstance(report, Beat):
+            held = tuple(each for each in report.leases if each.job_id not in self._set_aside.jobs)
+            report = msgspec.structs.replace(report, leases=held)
         _HANDLERS[type(report)](shard, moment, report)
         return None
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from scheduler.core.crash import JobCrashed
 from scheduler.core.fleet import Fleet
 from scheduler.core.wakeups import adopt_leases
 from scheduler.dispatcher.adopting import Adopting
@@ -66,7 +67,18 @@ class Recovery:
     def crashed(self, crash: InputCrashed) -> None:
         """Deciding raised at one record: it is quarantined when it comes again."""
         _log.error("deciding crashed at %s", crash, exc_info=crash)
+        self._signals.failed("input_crashed")
         self._blame.crashed(crash.record)
+        self._try(self._drop_turn)
+
+    def job_crashed(self, crash: JobCrashed) -> None:
+        """A timer, a grant, or the encoding of one job raised: that job is left alone.
+
+        If it is the inputs that are at fault, they are found as if the broker had refused what came of them.
+        """
+        _log.error("a bug was met, and the job at fault is left alone: %s", crash, exc_info=crash)
+        self._signals.failed("job_crashed")
+        self._blame.job_crashed(crash, self._reading.taken)
         self._try(self._drop_turn)
 
     def aborted(self, error: MustAbort) -> None:

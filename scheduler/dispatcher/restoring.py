@@ -20,7 +20,7 @@ from scheduler.core.shard import index_delta
 from scheduler.core.validation import Refused
 from scheduler.dispatcher.config import Ground
 from scheduler.dispatcher.ports import Changelog, LogError, PositionLost, Restored, Store, Stores
-from scheduler.dispatcher.view import StoreView
+from scheduler.dispatcher.view import meta_in
 
 _INDEX_SLICE: Final = 500
 _KEY_SHOWN_BYTES: Final = 128
@@ -254,13 +254,13 @@ class Restorer:
                 restore.held_back_since_ms = mono_ms
             elif mono_ms - restore.held_back_since_ms >= after_ms:
                 restore.held_back_since_ms = mono_ms
-                found.append((restore.number, StoreView(restore.store).meta()))
+                found.append((restore.number, meta_in(restore.store)))
         return found
 
     def _finish(self, restore: Restore) -> Done:
         del self._running[restore.number]
         self._changelog.stop(restore.number)
-        meta = StoreView(restore.store).meta()
+        meta = meta_in(restore.store)
         if meta is None:
             raise NotPrepared(
                 f"shard {restore.number} has no meta record: run 'scheduler topics apply --execute'"
@@ -294,7 +294,7 @@ class Restorer:
 
     def _usable(self, store: Store, now_ms: int) -> bool:
         ground = self._ground
-        meta = StoreView(store).meta()
+        meta = meta_in(store)
         if meta is None or (meta.layout, meta.cluster_id, meta.shards) != (
             LAYOUT,
             ground.cluster_id,

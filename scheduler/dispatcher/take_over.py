@@ -19,6 +19,7 @@ from scheduler.dispatcher.intake import quarantine_orphan
 from scheduler.dispatcher.ports import Log, LogError
 from scheduler.dispatcher.restoring import Done, Restorer
 from scheduler.dispatcher.seat import Seat, Stage
+from scheduler.dispatcher.set_aside import SetAside
 from scheduler.dispatcher.view import StoreView
 
 _log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class TakeOver:
         clock: EngineClock,
         fleet: Fleet,
         restorer: Restorer,
+        set_aside: SetAside,
         failpoint: Callable[[str], None],
     ) -> None:
         """Restore by `restorer`; shards taken over grant what `fleet` offers."""
@@ -44,6 +46,7 @@ class TakeOver:
         self._clock = clock
         self._fleet = fleet
         self._restorer = restorer
+        self._set_aside = set_aside
         self._failpoint = failpoint
         self._fence_again_ms: dict[str, int] = {}  # when a last owner may be fenced again
 
@@ -84,7 +87,8 @@ class TakeOver:
 
     def _restored(self, seat: Seat, done: Done, meta: Meta) -> None:
         seat.store = done.store
-        shard = Shard(seat.number, StoreView(done.store), self._fleet, seat.leases, epoch=meta.epoch)
+        view = StoreView(done.store, self._set_aside)
+        shard = Shard(seat.number, view, self._fleet, seat.leases, epoch=meta.epoch)
         seat.orphans = done.orphans
         mono_ms = self._clock.mono_ms()
         seat.leases.keep_only({(state.job_id, state.epoch) for state in shard.live()})

@@ -10,14 +10,16 @@ from scheduler.core.inputs import Meta
 from scheduler.core.job import JobState
 from scheduler.core.spec import JobSpec
 from scheduler.dispatcher.ports import Store
+from scheduler.dispatcher.set_aside import SetAside
 
 
 class StoreView:
     """Implements `core.shard.View` over a store."""
 
-    def __init__(self, store: Store) -> None:
-        """Read through `store`."""
+    def __init__(self, store: Store, set_aside: SetAside) -> None:
+        """Read through `store`; the indexes show nothing of jobs that are `set_aside`."""
         self._store = store
+        self._set_aside = set_aside
 
     def state(self, job_id: str) -> JobState | None:
         """Return a job's state."""
@@ -32,11 +34,24 @@ class StoreView:
         """Return a stored record decoded."""
         return decode_job(raw)
 
-    def meta(self) -> Meta | None:
-        """Return what the shard knows of itself."""
-        raw = self._store.get(keyspace.META)
-        return None if raw is None else decode_meta(raw)
-
     def scan(self, start: bytes, stop: bytes, limit: int) -> Sequence[tuple[bytes, bytes]]:
         """Return at most `limit` entries with start <= key < stop, in key order."""
-        return self._store.scan(start, stop, limit)
+        found = self._store.scan(start, stop, limit)
+        return self._shown(found, stop, limit) if self._set_aside.jobs else found
+
+    def _shown(
+        self, found: Sequence[tuple[bytes, bytes]], stop: bytes, limit: int
+    ) -> Sequence[tuple[bytes, bytes]]:
+        # As many as asked for, if there are: whoever gets fewer takes it for the end.
+        hides = self._set_aside.hides
+        shown = [entry for entry in found if not hides(entry[0])]
+        while len(found) == limit and len(shown) < limit:
+            found = self._store.scan(found[-1][0] + b"\0", stop, limit)
+            shown += [entry for entry in found if not hides(entry[0])]
+        return shown[:limit]
+
+
+def meta_in(store: Store) -> Meta | None:
+    """Return what a shard knows of itself."""
+    raw = store.get(keyspace.META)
+    return None if raw is None else decode_meta(raw)

@@ -8,6 +8,7 @@ from scheduler.codec.retry import encode_retry
 from scheduler.codec.state import encode_state
 from scheduler.core import keyspace
 from scheduler.core.changes import NoticeOut
+from scheduler.core.crash import JobCrashed
 from scheduler.core.inputs import Meta
 from scheduler.core.outputs import CommandOut, DeadLetter, Lifecycle, MessageOut, Output, RetryOut
 from scheduler.core.retry import TIERS
@@ -28,9 +29,12 @@ class Written:
         self.entries = changelog_entries(shard)
         self.entries.append((keyspace.META, encode_meta(meta)))
         number = shard.number
-        self.records = [
-            encode_output(output, number, lifecycle_partitions) for output in shard.changes.outputs
-        ]
+        self.records: list[Outgoing] = []
+        for output in shard.changes.outputs:
+            try:
+                self.records.append(encode_output(output, number, lifecycle_partitions))
+            except Exception as error:
+                raise JobCrashed(number, job_of(output)) from error
 
 
 def changelog_entries(shard: Shard) -> list[tuple[bytes, bytes | None]]:
@@ -40,8 +44,20 @@ def changelog_entries(shard: Shard) -> list[tuple[bytes, bytes | None]]:
     for job_id, raw in changes.specs.items():
         entries.append((keyspace.spec_key(job_id), raw))
     for job_id, state in changes.states.items():
-        entries.append((keyspace.state_key(job_id), None if state is None else encode_state(state)))
+        try:
+            entries.append((keyspace.state_key(job_id), None if state is None else encode_state(state)))
+        except Exception as error:
+            raise JobCrashed(shard.number, job_id) from error
     return entries
+
+
+def job_of(output: Output) -> str:
+    """Return the job that an output is about, empty if it says of none."""
+    if isinstance(output, Lifecycle | MessageOut):
+        return output.job_id
+    if isinstance(output, RetryOut):
+        return output.record.job_id
+    return dict(output.headers).get("job_id", "") if isinstance(output, DeadLetter) else ""
 
 
 def encode_output(output: Output, shard: int, lifecycle_partitions: int) -> Outgoing:

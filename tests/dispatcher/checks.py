@@ -1,6 +1,6 @@
 """What must hold after every turn, whatever happened; each check names the rule that it guards."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from scheduler.codec.state import decode_state
 from scheduler.core import keys, keyspace
@@ -11,6 +11,7 @@ from scheduler.core.job import ENDED, MOVES, JobState, Phase
 from scheduler.core.shard import Shard
 from scheduler.dispatcher.engine import Engine
 from scheduler.dispatcher.seat import Seat, Stage
+from scheduler.dispatcher.set_aside import SetAside
 from tests.dispatcher.fault_broker import FaultBroker
 
 INDEXES = (keyspace.READY, keyspace.TIMER, keyspace.LEASED, keyspace.TIERED, keyspace.DROP)
@@ -27,11 +28,11 @@ def replayed(broker: FaultBroker, shard: int, before: int = 1 << 60) -> dict[byt
     return {key: value for key, value in values.items() if value is not None}
 
 
-def states_in(values: dict[bytes, bytes]) -> dict[str, JobState]:
+def states_in(values: dict[bytes, bytes], without: Collection[str] = ()) -> dict[str, JobState]:
     return {
-        key[1:].decode(): decode_state(value)
+        job_id: decode_state(value)
         for key, value in values.items()
-        if key.startswith(keyspace.STATE)
+        if key.startswith(keyspace.STATE) and (job_id := key[1:].decode()) not in without
     }
 
 
@@ -39,11 +40,11 @@ def check_engine(engine: Engine, broker: FaultBroker) -> None:
     """Check every shard that the engine has restored."""
     for seat in engine.seats.values():
         if seat.stage is not Stage.RESTORING:
-            _check_seat(seat, broker)
+            _check_seat(seat, broker, engine._intake._set_aside)
     assert not engine._fleet.offers._taken, "slots taken in a turn stay unsettled after it"
 
 
-def _check_seat(seat: Seat, broker: FaultBroker) -> None:
+def _check_seat(seat: Seat, broker: FaultBroker, set_aside: SetAside) -> None:
     assert seat.store is not None
     stored = dict(seat.store.scan(_FIRST, _LAST, 1 << 30))
     durable = {key: value for key, value in stored.items() if key.startswith(DURABLE)}
@@ -54,7 +55,8 @@ def _check_seat(seat: Seat, broker: FaultBroker) -> None:
     check_index(stored, states)
     check_specs(stored, states)
     check_homes(seat.number, states, broker.partitions)
-    _check_memory(seat, states, stored)
+    shown = {key: value for key, value in stored.items() if not set_aside.hides(key)}
+    _check_memory(seat, states_in(durable, without=set_aside.jobs), shown)
     _check_positions(seat, broker)
 
 
