@@ -4,25 +4,27 @@ from collections.abc import Iterable
 
 from scheduler.core.crash import JobCrashed
 from scheduler.core.outputs import MessageOut
-from scheduler.dispatcher.intake import Intake
-from scheduler.dispatcher.ports import MustAbort, Record
+from scheduler.dispatcher.ports import MustAbort, Record, TopicStuck
 from scheduler.dispatcher.seat import Seat, Stage
 from scheduler.dispatcher.set_aside import SetAside
 from scheduler.dispatcher.suspicion import Suspicion
+from scheduler.dispatcher.unpublishable import Unpublishable
 
 
 class Blame:
     """Says who is at fault, to those who act on it when the inputs come again."""
 
-    def __init__(self, intake: Intake, suspicion: Suspicion, set_aside: SetAside) -> None:
-        """Tell `intake` of emits, `suspicion` of inputs, `set_aside` of jobs."""
-        self._intake = intake
+    def __init__(self, unpublishable: Unpublishable, suspicion: Suspicion, set_aside: SetAside) -> None:
+        """Tell `unpublishable` of emits, `suspicion` of inputs, `set_aside` of jobs."""
+        self._unpublishable = unpublishable
         self._suspicion = suspicion
         self._set_aside = set_aside
 
-    def refused(self, error: MustAbort, seats: Iterable[Seat], taken: list[Record]) -> None:
+    def refused(self, error: MustAbort, seats: Iterable[Seat], taken: list[Record], mono_ms: int) -> None:
         """Blame an abort. Without a refused record the world is at fault (a broker away, a rebalance)."""
-        if error.topic and not self._emits(error, seats):
+        if isinstance(error, TopicStuck):
+            self._unpublishable.timed_out(error.topic, mono_ms)
+        elif error.topic and not self._emits(error, seats):
             self._suspicion.failed(taken)
 
     def crashed(self, record: Record) -> None:
@@ -59,5 +61,5 @@ class Blame:
         }
         if len(blamed) != 1:
             return False
-        self._intake.refused_emits |= blamed
+        self._unpublishable.jobs |= blamed
         return True

@@ -48,6 +48,7 @@ from scheduler.dispatcher.set_aside import SetAside
 from scheduler.dispatcher.signals import Signals
 from scheduler.dispatcher.suspicion import Suspicion
 from scheduler.dispatcher.take_over import TakeOver
+from scheduler.dispatcher.unpublishable import Unpublishable
 from scheduler.dispatcher.writing import Written
 
 _log = logging.getLogger(__name__)
@@ -80,8 +81,10 @@ class Engine:
         self._fleet: Fleet = new_fleet(log.owner, ground.shards, config.settings, config.timing)
         self._turns = 0
         self._suspicion = Suspicion()
-        set_aside = SetAside()
-        self._intake = Intake(ground.prefix, ground.shards, config.settings, world.confluent, set_aside)
+        unpublishable, set_aside = Unpublishable(), SetAside()
+        self._intake = Intake(
+            ground.prefix, ground.shards, config.settings, world.confluent, unpublishable, set_aside
+        )
         self._adopting = Adopting(log, clock)
         self._reading = Reading(config, log, clock, self._intake, self._suspicion, self._adopting)
         self._restorer = Restorer(ground, world.stores, world.changelog)
@@ -92,7 +95,7 @@ class Engine:
             config.timing, self._fleet.matcher, self._reading, self._suspicion, self._restorer, signals
         )
         self._seats = self._membership.held
-        blame = Blame(self._intake, self._suspicion, set_aside)
+        blame = Blame(unpublishable, self._suspicion, set_aside)
         self._recovery = Recovery(
             log, clock, signals, self._fleet, self._seats, self._reading, self._adopting, blame
         )

@@ -34,6 +34,7 @@ from scheduler.core.spec import Band, JobSpec
 from scheduler.core.validation import Refused, check
 from scheduler.dispatcher.ports import Record
 from scheduler.dispatcher.set_aside import SetAside
+from scheduler.dispatcher.unpublishable import Unpublishable
 
 _HANDLERS: Final[dict[type, Callable[..., None]]] = {
     Done: on_done,
@@ -56,17 +57,19 @@ class Intake:
         shards: int,
         settings: Settings,
         confluent: Confluent | None,
+        unpublishable: Unpublishable,
         set_aside: SetAside,
     ) -> None:
         """Take the topic prefix (ids derive from whole topic names), S, the queue settings, what reads the
-        framing of a schema registry, if one is configured, and the jobs whose leases are left out of beats.
+        framing of a schema registry, if one is configured, what says which emits can't be published, and the jobs
+        whose leases are left out of beats.
         """
+        self._unpublishable = unpublishable
         self._set_aside = set_aside
         self._confluent = confluent
         self._topics = {source: prefix + topic for source, topic in TOPIC_OF.items()}
         self._shards = shards
         self._settings = settings
-        self.refused_emits: set[str] = set()  # jobs whose emitted records the broker refused
 
     def take(self, shard: Shard, moment: Moment, record: Record) -> Echo | None:
         """Act on one record; an echo is returned to the caller, who knows whose it is.
@@ -96,9 +99,8 @@ class Intake:
         report = decode_report(record.value)
         if isinstance(report, Echo):
             return report
-        if isinstance(report, Done) and report.emits and report.job_id in self.refused_emits:
-            self.refused_emits.discard(report.job_id)
-            on_done(shard, moment, report, unpublished="the broker refused a record that the run emitted")
+        if isinstance(report, Done) and report.emits:
+            on_done(shard, moment, report, unpublished=self._unpublishable.why(report, moment.mono_ms))
             return None
         if self._set_aside.jobs and isinstance(report, Beat):
             held = tuple(each for each in report.leases if each.job_id not in self._set_aside.jobs)

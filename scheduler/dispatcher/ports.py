@@ -69,6 +69,10 @@ class MustAbort(LogError):
         self.key = key
 
 
+class TopicStuck(MustAbort):
+    """A topic of a user's takes no records: those for it timed out, while what went to ours arrived."""
+
+
 class Fenced(LogError):
     """Somebody else owns the transactional id or the membership: drop everything, `Log.reopen`, rejoin."""
 

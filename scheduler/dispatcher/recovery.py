@@ -113,7 +113,7 @@ class Recovery:
         _log.warning("transaction aborted: %s", error)
         self._signals.failed("abort")
         self._log.abort()
-        self._blame.refused(error, self._seats.values(), self._reading.taken)
+        self._blame.refused(error, self._seats.values(), self._reading.taken, self._clock.mono_ms())
         self._drop_turn()
 
     def _drop_turn(self) -> None:

@@ -64,6 +64,9 @@ DESTINATION_AT_FAULT: Final = frozenset(
 )
 """Where it goes is wrong: whoever named a foreign topic is to blame, but nobody for one of ours."""
 
+TIMED_OUT: Final = KafkaError._MSG_TIMED_OUT
+"""A record that was tried for as long as it may be."""
+
 REFUSED_RECORD: Final = RECORD_AT_FAULT | DESTINATION_AT_FAULT
 
 

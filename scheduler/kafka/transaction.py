@@ -6,10 +6,18 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from scheduler.dispatcher.ports import Fenced, LogError, MustAbort, OutcomeUnknown, Outgoing
+from scheduler.dispatcher.ports import Fenced, LogError, MustAbort, OutcomeUnknown, Outgoing, TopicStuck
 from scheduler.kafka.client_settings import TRANSACTION_TIMEOUT_MS, Properties
 from scheduler.kafka.deadline import Deadline
-from scheduler.kafka.errors import DESTINATION_AT_FAULT, RECORD_AT_FAULT, Verdict, describe, error_of, judge
+from scheduler.kafka.errors import (
+    DESTINATION_AT_FAULT,
+    RECORD_AT_FAULT,
+    TIMED_OUT,
+    Verdict,
+    describe,
+    error_of,
+    judge,
+)
 from scheduler.kafka.layout import CHANGELOG
 from scheduler.kafka.names import Names
 from scheduler.kafka.troubles import Troubles
@@ -241,6 +249,8 @@ class TransactionalProducer:
         error, message = next(((e, m) for e, m in failed if e.code() in RECORD_AT_FAULT), failed[0])
         topic = message.topic() or ""
         foreign = topic in self._foreign
+        if all(e.code() == TIMED_OUT and m.topic() in self._foreign for e, m in failed):
+            raise TopicStuck(f"produce to {topic}: {describe(error)}, though ours arrived", topic=topic)
         raise self._refused(
             error, topic if foreign else self._names.bare(topic), message.key(), foreign=foreign
         )

@@ -6,9 +6,11 @@ from scheduler.codec.job import encode_job
 from scheduler.core import keys
 from scheduler.core.reports import Emit
 from scheduler.core.settings import QueueSettings
+from scheduler.dispatcher.ports import TopicStuck
+from scheduler.dispatcher.unpublishable import IN_A_ROW_MS, SHUT_MS
 from tests.dispatcher.fault_log import abort, unknown_aborted, unknown_committed
 from tests.dispatcher.lives import grant, grant_again
-from tests.dispatcher.world import World
+from tests.dispatcher.world import Dispatcher, World
 
 
 @pytest.fixture
@@ -225,3 +227,88 @@ def test_ids_by_key_work_for_children_too(world, worker):
     worker.done(lease, emits=(child(world, job_id, idempotency_key="k"),))
     world.turn(2)
     assert world.state(job_id).admitted.has_key
+
+
+# -- topics that take nothing ---------------------------------------------------------------------------------
+
+
+class Stuck:
+    """A topic whose records time out; each time costs 10 s."""
+
+    def __init__(self, world: World, topic: str = "video-ready") -> None:
+        self.times = 0
+        self.mended = False
+        d1: Dispatcher = world.dispatchers["d1"]
+        flush = d1.log.flush
+
+        def flushing():
+            if not self.mended and any(out.foreign and out.topic == topic for out in d1.log._transaction):
+                self.times += 1
+                world.time.ms += 10_000
+                raise TopicStuck(f"{topic} timed out", topic=topic)
+            return flush()
+
+        d1.log.flush = flushing
+
+
+def emitting(world: World, worker, job_id: str, topic: str = "video-ready") -> None:
+    """Let a job end with a message; it may take a few turns."""
+    lease = grant(world, worker, job_id)
+    worker.done(lease, emits=(message(topic, key=job_id.encode()),))
+    world.turn(8)
+
+
+def test_a_topic_that_times_out_once_gets_its_records_later(world, worker):
+    stuck = Stuck(world)
+    lease = grant(world, worker)
+    worker.done(lease, emits=(message(),))
+    world.turn()
+    assert stuck.times == 1
+    stuck.mended = True
+    world.turn(6)
+    assert world.state("a").phase == "succeeded"
+    assert len(published(world)) == 1
+
+
+def test_a_topic_that_times_out_again_fails_those_that_emit_to_it_and_holds_up_nobody_else(world, worker):
+    stuck = Stuck(world)
+    for job_id in ("a", "b", "c"):
+        emitting(world, worker, job_id)
+    emitting(world, worker, "d", "audit-log")
+    assert stuck.times == 2
+    assert {job_id: state.phase for job_id, state in world.states().items()} == {
+        **dict.fromkeys("abc", "failed"),
+        "d": "succeeded",
+    }
+    assert {one["reason"] for one in world.dead_letters()} == {"emit_refused"}
+    assert all("video-ready" in one["error_message"] for one in world.dead_letters())
+    assert published(world) == []
+    assert world.counts["refused", "crashed_dispatcher"] == 0
+
+
+def test_it_is_tried_again_after_a_while(world, worker):
+    stuck = Stuck(world)
+    emitting(world, worker, "a")
+    world.wait(SHUT_MS + 1_000, every_ms=5_000)
+    emitting(world, worker, "b")
+    emitting(world, worker, "c")
+    assert stuck.times == 3
+    assert (world.state("b").phase, world.state("c").phase) == ("failed", "failed")
+    stuck.mended = True
+    world.wait(SHUT_MS + 1_000, every_ms=5_000)
+    emitting(world, worker, "d")
+    assert world.state("d").phase == "succeeded"
+    assert published(world) == [(b"d", b"v")]
+
+
+def test_a_time_out_of_long_ago_does_not_count(world, worker):
+    stuck = Stuck(world)
+    for job_id in ("a", "b"):
+        stuck.mended = False
+        worker.done(grant(world, worker, job_id), emits=(message(),))
+        world.turn()
+        stuck.mended = True
+        world.turn(6)
+        assert world.state(job_id).phase == "succeeded"
+        world.wait(IN_A_ROW_MS + 1_000, every_ms=10_000)
+    assert stuck.times == 2
