@@ -11,6 +11,7 @@ from scheduler.cli import exits, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from scheduler.cli.connection import Connection
     from scheduler.kafka.admin import ObservedCluster
@@ -125,33 +126,56 @@ def verify(
     return exits.OK
 
 
-@topics.command(short_help="Print the topics in the words of another tool.")
+@topics.command(short_help="Print the topics, or users and their rights, in the words of another tool.")
 @click.option("--as", "form", type=click.Choice(FORMATS), default="json", show_default=True)
+@click.option(
+    "--users", is_flag=True, help="Print a user for each role and pool, with the least rights it needs."
+)
 @_shards
 @_leases
 @_copies
 @options.prefix
+@options.settings
 @click.pass_obj
 def export(
     connection: Connection,
     form: str,
+    users: bool,
     shards: int | None,
     leases: dict[str, int] | None,
     copies: int | None,
     prefix: str,
+    settings_path: Path | None,
 ) -> int:
-    """Print the topics in the words of another tool.
+    """Print the topics in the words of another tool, or with --users who may do what with them.
 
-    Asks the brokers only for what is not given; with --shards, --leases and --replication-factor it needs none.
+    Asks the brokers only for what is not given; with --shards, --leases and --replication-factor it needs none. The
+    topics that --settings lets runs publish to are among the dispatchers' rights.
     """
-    from scheduler.kafka.export import FORMATS as WRITERS
-
     with _failures_told():
         layout = (
             _given(shards, leases, copies, prefix) or _wanted(connection, prefix, shards, leases, copies)[0]
         )
-    click.echo(WRITERS[form](layout))
+        click.echo(_users_in(form, layout, settings_path) if users else _topics_in(form, layout))
     return exits.OK
+
+
+def _topics_in(form: str, layout: Layout) -> str:
+    from scheduler.kafka.export import FORMATS as WRITERS
+
+    return WRITERS[form](layout)
+
+
+def _users_in(form: str, layout: Layout, settings_path: Path | None) -> str:
+    from scheduler.cli.settings_file import SettingsError, load_settings
+    from scheduler.kafka.export_users import FORMATS as WRITERS
+    from scheduler.kafka.rights import users
+
+    try:
+        emits = load_settings(settings_path, layout.prefix).emits()
+    except SettingsError as error:
+        raise exits.Failed(str(error)) from error
+    return WRITERS[form](users(layout, emits))
 
 
 def _given(

@@ -4,13 +4,13 @@ None of them writes the first `meta` of a shard: after the topics exist, `schedu
 """
 
 import json
-import re
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import yaml
 
+from scheduler.kafka.foreign_names import kubernetes_name, terraform_name
 from scheduler.kafka.layout import Layout
 
 THEN: Final = "After these topics exist, run once: scheduler topics apply --execute"
@@ -55,7 +55,7 @@ def as_strimzi(layout: Layout) -> str:
             "apiVersion": "kafka.strimzi.io/v1beta2",
             "kind": "KafkaTopic",
             "metadata": {
-                "name": _resource_name(layout.prefix + topic.name),
+                "name": kubernetes_name(layout.prefix + topic.name),
                 "labels": {"strimzi.io/cluster": "my-cluster"},
             },
             "spec": {
@@ -79,7 +79,7 @@ def as_terraform(layout: Layout) -> str:
             f"    {json.dumps(key)} = {json.dumps(value)}" for key, value in topic.configs.items()
         )
         blocks.append(
-            f'resource "kafka_topic" {json.dumps(_identifier(name))} {{\n'
+            f'resource "kafka_topic" {json.dumps(terraform_name(name))} {{\n'
             f"  name               = {json.dumps(name)}\n"
             f"  partitions         = {topic.partitions}\n"
             f"  replication_factor = {layout.replication_factor}\n"
@@ -96,12 +96,3 @@ FORMATS: Final[Mapping[str, Callable[[Layout], str]]] = {
     "strimzi": as_strimzi,
     "terraform": as_terraform,
 }
-
-
-def _resource_name(topic: str) -> str:
-    """Return a name that Kubernetes takes; the topic's own stands in the spec."""
-    return re.sub(r"[^a-z0-9.]+", "-", topic.lower()).strip("-.")
-
-
-def _identifier(topic: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]", "_", topic if topic[:1].isalpha() else "_" + topic)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from scheduler.dispatcher.ports import LogError
 from scheduler.kafka import client_settings
@@ -89,5 +89,7 @@ def _take(message: Message, records: list[Tailed], left: set[int]) -> None:
         records.append(Tailed(partition, offset, message.timestamp()[1], message.key(), message.value()))
     elif error.code() == PARTITION_END:
         left.discard(partition)
-    else:
+    elif (
+        error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
+    ):  # no group is used; the client asks about it all the same
         raise LogError(describe(error))
