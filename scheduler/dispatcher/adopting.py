@@ -9,7 +9,7 @@ from scheduler.codec.reports import encode_report
 from scheduler.core.moment import Moment
 from scheduler.core.reports import Echo
 from scheduler.core.wakeups import expire_leases, resend_leases
-from scheduler.dispatcher.engine_clock import EngineClock
+from scheduler.dispatcher.engine_clock import ECHO_EVERY_MS, EngineClock
 from scheduler.dispatcher.ports import Log, Record
 from scheduler.dispatcher.seat import Seat, Stage
 
@@ -34,14 +34,24 @@ class Adopting:
         seat.leases.hurry_echo()
 
     def send_echoes(self, seats: dict[int, Seat], mono_ms: int) -> None:
-        """Send the echoes that adoption and expiry wait for, at most one per second and shard."""
+        """Send the echoes that adoption, expiry and the clock wait for, at most one per second and shard."""
+        asked = self._asked_for_time(seats, mono_ms)
         for seat in seats.values():
-            if seat.stage is Stage.ADOPTING or (
-                seat.stage is Stage.ACTIVE and seat.leases.looks_due(mono_ms)
+            if (
+                seat is asked
+                or seat.stage is Stage.ADOPTING
+                or (seat.stage is Stage.ACTIVE and seat.leases.looks_due(mono_ms))
             ):
                 sequence = seat.leases.next_echo(mono_ms)
                 if sequence is not None:
                     self._log.echo(seat.number, encode_report(Echo(self._log.owner, sequence)))
+
+    def _asked_for_time(self, seats: dict[int, Seat], mono_ms: int) -> Seat | None:
+        """Return the shard whose broker is asked for its time: not always the same, for brokers differ."""
+        if not self._clock.wants_echo(mono_ms):
+            return None
+        active = [seat for seat in seats.values() if seat.stage is Stage.ACTIVE]
+        return active[mono_ms // ECHO_EVERY_MS % len(active)] if active else None
 
     def echo_read(self, seat: Seat, moment: Moment, echo: Echo, record: Record) -> None:
         """Act on an echo that came back; those of other owners say nothing."""
@@ -50,7 +60,7 @@ class Adopting:
         produced_at_ms = seat.leases.echo_read(echo.sequence)
         if produced_at_ms is None:
             return
-        self._clock.saw(record.at_ms, moment.mono_ms, own_echo=True)
+        self._clock.echoed(record.at_ms, produced_at_ms, moment.mono_ms)
         if seat.stage is Stage.ACTIVE:
             expire_leases(seat.shard, moment, produced_at_ms)
         elif echo.sequence >= seat.adopt_from:

@@ -84,7 +84,6 @@ class Reading:
         if self._held:
             self._let_go(seats, moment.mono_ms)
         limit = self._suspicion.turn_limit(self._config.turn_records)
-        before = len(self.taken)
         deadline_ms = moment.mono_ms + self._config.turn_decide_ms
         pending = self.pending
         later: list[Record] = []
@@ -108,8 +107,6 @@ class Reading:
             raise
         if later:
             self._put_back(seats, later)
-        if len(self.taken) > before:
-            self._clock.saw(max(record.at_ms for record in self.taken[before:]), moment.mono_ms)
         self._take_due_retries(seats, moment, limit)
 
     def full(self) -> bool:

@@ -1,8 +1,12 @@
 """The dispatcher's wall time: never far ahead of the broker's once that is known."""
 
-from scheduler.dispatcher.engine_clock import AHEAD_MAX_MS, EngineClock
+import pytest
+
+from scheduler.dispatcher.engine_clock import AHEAD_MAX_MS, ECHO_EVERY_MS, EngineClock
+from tests.dispatcher.world import World
 
 WALL = 1_764_450_000_000
+HOUR_MS = 3_600_000
 
 
 class Hands:
@@ -19,36 +23,95 @@ class Hands:
         return self.mono
 
 
-def test_before_the_first_own_echo_only_the_wall_counts():
-    hands = Hands()
-    clock = EngineClock(hands)
-    clock.saw(WALL - 86_400_000, 5_000)  # a backlog of yesterday
+@pytest.fixture
+def hands():
+    return Hands()
+
+
+@pytest.fixture
+def clock(hands):
+    return EngineClock(hands)
+
+
+def test_before_the_first_own_echo_only_the_wall_counts(clock):
     assert not clock.known
     assert clock.now_ms(5_000) == WALL
+    assert clock.difference_ms() == 0
 
 
-def test_then_the_newest_broker_time_bounds_it():
-    hands = Hands()
-    clock = EngineClock(hands)
+def test_then_broker_time_bounds_it(hands, clock):
     hands.wall = WALL + 60_000
-    clock.saw(WALL, 5_000, own_echo=True)
+    clock.echoed(WALL, 4_990, 5_000)
     assert clock.known
     assert clock.now_ms(5_000) == WALL + AHEAD_MAX_MS
     assert clock.now_ms(9_000) == WALL + 4_000 + AHEAD_MAX_MS
     assert clock.difference_ms() == 60_000
 
 
-def test_a_wall_clock_behind_is_taken_as_it_is():
-    hands = Hands()
-    clock = EngineClock(hands)
-    clock.saw(WALL + 60_000, 5_000, own_echo=True)
+def test_a_wall_clock_behind_is_taken_as_it_is(clock):
+    clock.echoed(WALL + 60_000, 4_990, 5_000)
     assert clock.now_ms(5_000) == WALL
 
 
-def test_old_records_do_not_move_it_back():
-    hands = Hands()
-    clock = EngineClock(hands)
-    clock.saw(WALL, 5_000, own_echo=True)
-    clock.saw(WALL - 3_600_000, 6_000)
-    hands.wall = WALL + 500
-    assert clock.now_ms(6_000) == WALL + 500
+def test_an_echo_that_is_read_late_does_not_move_it_back(hands, clock):
+    clock.echoed(WALL, 4_990, 5_000)
+    hands.wall = WALL + 100_000
+    clock.echoed(WALL + 10_000, 15_000, 65_000)  # it lay there for 50 s
+    assert clock.now_ms(65_000) == WALL + 60_000 + AHEAD_MAX_MS
+
+
+def test_an_echo_that_is_read_sooner_moves_it_on(hands, clock):
+    clock.echoed(WALL, 4_000, 5_000)
+    hands.wall = WALL + 100_000
+    clock.echoed(WALL + 10_000, 14_100, 14_200)
+    assert clock.now_ms(14_200) == WALL + 10_000 + AHEAD_MAX_MS
+
+
+def test_a_broker_whose_clock_was_ahead_is_believed_no_longer_than_that(hands, clock):
+    clock.echoed(WALL + HOUR_MS, 4_990, 5_000)
+    hands.wall = WALL + HOUR_MS
+    assert clock.now_ms(5_000) == WALL + HOUR_MS
+    clock.echoed(WALL + 1_000, 5_990, 6_000)
+    assert clock.now_ms(6_000) == WALL + 1_000 + AHEAD_MAX_MS
+
+
+def test_an_owner_that_was_suspended_before_its_echo_left_proves_nothing(hands, clock):
+    clock.echoed(WALL, 4_990, 5_000)
+    hands.wall = WALL + HOUR_MS
+    clock.echoed(WALL + 60_000, 5_000, 65_010)
+    assert clock.now_ms(65_010) == WALL + 60_010 + AHEAD_MAX_MS
+
+
+def test_an_echo_a_minute_is_wanted(clock):
+    assert not clock.wants_echo(10**9)
+    clock.echoed(WALL, 4_990, 5_000)
+    assert not clock.wants_echo(5_000 + ECHO_EVERY_MS - 1)
+    assert clock.wants_echo(5_000 + ECHO_EVERY_MS)
+
+
+def test_a_quiet_dispatcher_asks_a_broker_for_its_time_once_a_minute():
+    world = World()
+    world.start()
+    world.outlive()
+    before = [len(world.broker.log("reports", shard)) for shard in range(world.shards)]
+    world.wait(20 * ECHO_EVERY_MS, every_ms=500)
+    asked = [len(world.broker.log("reports", shard)) - before[shard] for shard in range(world.shards)]
+    assert 18 <= sum(asked) <= 20
+    assert min(asked) > 0, "no broker alone says what time it is"
+    world.finish()
+
+
+def test_nothing_starts_early_after_a_broker_that_was_ahead_has_been_put_right():
+    world = World()
+    world.time.broker_ahead_ms = HOUR_MS
+    d1 = world.join("d1")
+    d1.clock.ahead_ms = HOUR_MS
+    world.until(d1.is_active)
+    world.time.broker_ahead_ms = 0
+    world.wait(ECHO_EVERY_MS + 2_000, every_ms=500)
+    due_ms = world.time.ms + 10_000
+    world.submit("a", run_at_ms=due_ms)
+    world.turn(2)
+    world.until(lambda: world.state("a").phase == "ready", every_ms=100)
+    assert world.time.ms >= due_ms - AHEAD_MAX_MS
+    world.finish()

@@ -53,7 +53,7 @@ def test_what_cannot_be_read_is_quarantined_and_stops_nothing(world, worker, top
         assert stored.key == b"\xff\xfe key"
     assert len(worker.leases()) == 1
     assert world.counts["refused", "empty"] == 2
-    assert world.meta(1).positions[topic] == offsets[-1] + 1
+    assert world.meta(1).positions[topic] > offsets[-1]
 
 
 def test_truncated_and_trailing_bytes_are_told_apart(world):

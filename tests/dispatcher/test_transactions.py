@@ -142,11 +142,11 @@ def test_positions_go_out_after_a_second(world, d1, worker):
     assert 900 <= world.time.ms - start <= 1_150
 
 
-def test_a_quiet_dispatcher_commits_nothing(world, d1):
+def test_a_quiet_dispatcher_commits_but_the_position_of_an_echo_a_minute(world, d1):
     world.wait(3_000)
     d1.log.calls.clear()
     world.wait(60_000)
-    assert "begin" not in d1.log.calls
+    assert d1.log.calls.count("begin") == d1.log.calls.count("echo") == 1
 
 
 def test_the_first_transaction_of_an_owner_is_meta_alone_before_any_input_is_read(world):
@@ -196,7 +196,7 @@ def test_lag_tools_see_no_lag_on_a_quiet_dispatcher(world, d1):
             assert told[seat.number, source] == offset, (seat.number, source)
     commits = d1.signals.commits
     world.wait(30_000)
-    assert d1.signals.commits == commits
+    assert d1.signals.commits <= commits + 1  # of an echo
 
 
 def test_a_crash_after_the_commit_and_before_the_store_loses_nothing(world, d1, worker):
