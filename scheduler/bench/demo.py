@@ -22,6 +22,7 @@ from scheduler.codec.schemas import directory
 
 JOBS: Final = 3_000
 SHARDS: Final = 8
+DISPATCHERS: Final = 2
 WORKERS: Final = 4
 SLOTS: Final = 4
 SUBMIT_S: Final = 20.0
@@ -75,6 +76,7 @@ class Demo:
         self._expected: dict[str, Expected] = {}
         self._submitted = 0.0
         self._failure: BaseException | None = None
+        self._over = threading.Event()
         self._killed: list[str] = []
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = properties["bootstrap.servers"]  # the demo's app reads both
         os.environ["JOBS_PREFIX"] = site.prefix
@@ -82,7 +84,8 @@ class Demo:
     def run(self) -> Verdict:
         """Start everything, submit, kill, wait, judge."""
         site = self._site
-        dispatchers = [site.dispatcher(f"dispatcher-{n}") for n in (1, 2)]
+        _say(f"starting {DISPATCHERS} dispatchers and {WORKERS} workers")
+        dispatchers = [site.dispatcher(f"dispatcher-{n}") for n in range(1, DISPATCHERS + 1)]
         workers = [
             site.worker(
                 f"worker-{n}",
@@ -96,16 +99,19 @@ class Demo:
         judge = Judge(self._properties, site.prefix)
         submitting = threading.Thread(target=self._submit, name="submit", daemon=True)
         submitting.start()
-        with view() as show:
-            self._watch(judge, submitting, dispatchers, workers, show)
-        judge.close()
+        try:
+            with view() as show:
+                self._watch(judge, submitting, dispatchers, workers, show)
+        finally:
+            self._over.set()
+            submitting.join()  # before the broker goes: what is half sent would hold the process up
+            judge.close()
         if self._failure is not None:
             raise self._failure
         missing = judge.missing_children("demo.place_order", self._expected)
         return judge.verdict(self._expected, missing, self._runs)
 
     def _wait_until_ready(self, processes: list[Process]) -> None:
-        _say(f"starting {len(processes)} processes")
         deadline = time.monotonic() + _READY_S
         while not all(process.ready() for process in processes):
             self._check_alive(processes)
@@ -127,6 +133,9 @@ class Demo:
             )
             for share in submit_all(self._jobs, third_party, SUBMIT_S, self._expected):
                 self._submitted = share
+                if self._over.is_set():
+                    break
+            third_party.flush()
         except BaseException as error:  # noqa: BLE001 - told by the main thread
             self._failure = error
 

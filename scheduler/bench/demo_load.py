@@ -67,7 +67,6 @@ def submit_all(
         share = min(1.0, (n + size) / len(made))
         yield share
         time.sleep(max(0.0, began + seconds * share - time.monotonic()))
-    third_party.flush()
 
 
 def _email(chance: random.Random) -> Request[str]:

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import click
 import msgspec
@@ -47,15 +48,17 @@ def view() -> Iterator[Callable[[Progress], None]]:
 
 
 def table(verdict: Verdict) -> None:
-    """Print the table at the end."""
+    """Print the table at the end, and a sentence. It fits into 80 columns."""
     rows = Table(show_header=False, box=None, pad_edge=False)
-    rows.add_column(min_width=28)
-    rows.add_column(justify="right")
+    rows.add_column(min_width=20)
+    rows.add_column(min_width=9, justify="right")
     rows.add_column()
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in verdict.dead_lettered_by_reason.items())
+    reasons = ", ".join(
+        f"{count:,} {_WORDS.get(reason, reason)}" for reason, count in verdict.dead_lettered_by_reason.items()
+    )
     for name, value, note in (
         ("submitted", f"{verdict.submitted:,}", ""),
-        ("succeeded", f"{verdict.succeeded:,}", "with the follow-up jobs that orders emitted"),
+        ("succeeded", f"{verdict.succeeded:,}", "with the follow-ups that orders emitted"),
         ("dead-lettered", f"{verdict.dead_lettered:,}", reasons),
         ("retried", f"{verdict.retried:,}", f"jobs that ran again, {verdict.second_runs:,} runs"),
         ("quarantined", f"{verdict.quarantined:,}", "broken records of the third-party producer"),
@@ -71,7 +74,22 @@ def table(verdict: Verdict) -> None:
         ("jobs per second", f"{verdict.jobs_per_s:,.0f}", "as submitted: this is no bench"),
     ):
         rows.add_row(name, value, note)
-    Console(file=sys.stdout).print(rows)
+    console = Console(file=sys.stdout)
+    console.print(rows)
+    console.print(f"\n{_conclusion(verdict)}", highlight=False)
+
+
+_WORDS: Final = {
+    "attempts_exhausted": "out of attempts",
+    "failed": "given up",
+    "lost": "poisonous",  # it killed each process; `lost` would stand right above the row that must be zero
+}
+
+
+def _conclusion(verdict: Verdict) -> str:
+    if verdict.clean:
+        return "Nothing was lost, nothing was completed twice, nothing started early."
+    return "This must not happen: see the rows that must be zero."
 
 
 def _zero(count: int) -> tuple[str, str]:

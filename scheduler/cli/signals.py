@@ -9,18 +9,18 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt like Ctrl-C, so that what was started is ended on the way out."""
+    """They raise KeyboardInterrupt, so that what was started is ended on the way out."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    with _handled_by((signal.SIGTERM, signal.SIGHUP), interrupt):
+    with _handled_by(_NUMBERS, interrupt):
         yield
 
 
 @contextmanager
 def signals_call(asked_to_stop: Callable[[], None]) -> Iterator[None]:
-    """All of them call ``asked_to_stop``, in the main thread between any two of its steps: it must be safe there."""
+    """They call ``asked_to_stop``, in the main thread between any two of its steps: it must be safe there."""
     with _handled_by(_NUMBERS, asked_to_stop):
         yield
 
