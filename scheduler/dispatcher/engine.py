@@ -26,6 +26,7 @@ from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.engine_clock import EngineClock
 from scheduler.dispatcher.housekeeping import Housekeeping
 from scheduler.dispatcher.intake import Intake
+from scheduler.dispatcher.last_owners import LastOwners
 from scheduler.dispatcher.ports import (
     Budget,
     Chance,
@@ -89,7 +90,14 @@ class Engine:
         self._reading = Reading(config, log, clock, self._intake, self._suspicion, self._adopting)
         self._restorer = Restorer(ground, world.stores, world.changelog)
         self._take_over = TakeOver(
-            config, log, clock, self._fleet, self._restorer, set_aside, world.failpoint
+            config,
+            log,
+            clock,
+            self._fleet,
+            self._restorer,
+            LastOwners(log, signals),
+            set_aside,
+            world.failpoint,
         )
         self._membership = Seats(
             config.timing, self._fleet.matcher, self._reading, self._suspicion, self._restorer, signals
@@ -99,7 +107,7 @@ class Engine:
         self._recovery = Recovery(
             log, clock, signals, self._fleet, self._seats, self._reading, self._adopting, blame
         )
-        self._housekeeping = Housekeeping(config, log, clock)
+        self._housekeeping = Housekeeping(config, log, clock, signals)
 
     @property
     def seats(self) -> dict[int, Seat]:

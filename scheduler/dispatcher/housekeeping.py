@@ -1,15 +1,17 @@
-"""What need not happen in every turn: old jobs, overlong runs, missed retries, lag offsets, consumed prefixes."""
+"""What need not happen in every turn: old jobs, overlong runs, lag offsets, consumed prefixes, a look at clocks and topics."""
 
 import logging
+from typing import Final
 
 from scheduler.core import bounds
-from scheduler.core.inputs import RETRIES, Input, tier_of
+from scheduler.core.inputs import RETRIES, TOPIC_OF, Input, tier_of
 from scheduler.core.moment import Moment
 from scheduler.core.wakeups import drop_old, end_overlong, wake_overdue
 from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.engine_clock import ALARM_MS, EngineClock
-from scheduler.dispatcher.ports import Log
+from scheduler.dispatcher.ports import Log, LogError
 from scheduler.dispatcher.seat import Seat, Stage
+from scheduler.dispatcher.signals import Signals
 
 _log = logging.getLogger(__name__)
 
@@ -19,15 +21,16 @@ _CLOCK_EVERY_MS = 60_000
 class Housekeeping:
     """Runs at its own, slower pace beside the turns."""
 
-    def __init__(self, config: Config, log: Log, clock: EngineClock) -> None:
+    def __init__(self, config: Config, log: Log, clock: EngineClock, signals: Signals) -> None:
         """Begin with everything due one period from the first run."""
         self._config = config
         self._log = log
         self._clock = clock
+        self._signals = signals
         self._next_offsets_ms = 0
         self._told: dict[tuple[int, Input], int] = {}  # the other offsets as last told
         self._next_clock_ms = 0
-        self._next_delete_ms: int | None = None
+        self._next_hour_ms: int | None = None
 
     def tidy(self, seat: Seat, moment: Moment, limit: int) -> int:
         """Decide, once a period and shard, what time has done to its jobs; part of the turn.
@@ -69,13 +72,18 @@ class Housekeeping:
         return True
 
     def run(self, seats: dict[int, Seat], moment: Moment) -> None:
-        """Look at the clocks, and delete consumed prefixes: up to the offsets committed a whole period ago."""
+        """Look at the clocks; once an hour delete what was consumed, and look at the topics."""
         self._compare_clocks(moment.mono_ms)
-        if self._next_delete_ms is None:
-            self._next_delete_ms = moment.mono_ms + self._config.delete_every_ms
-        if moment.mono_ms < self._next_delete_ms:
+        if self._next_hour_ms is None:
+            self._next_hour_ms = moment.mono_ms + self._config.delete_every_ms
+        if moment.mono_ms < self._next_hour_ms:
             return
-        self._next_delete_ms = moment.mono_ms + self._config.delete_every_ms
+        self._next_hour_ms = moment.mono_ms + self._config.delete_every_ms
+        self._delete_consumed(seats)
+        self._compare_topics()
+
+    def _delete_consumed(self, seats: dict[int, Seat]) -> None:
+        """Delete up to the offsets committed a whole period ago."""
         before: dict[tuple[int, Input], int] = {}
         for seat in seats.values():
             if seat.stage is Stage.ACTIVE:
@@ -89,11 +97,46 @@ class Housekeeping:
             return
         self._next_clock_ms = mono_ms + _CLOCK_EVERY_MS
         difference_ms = self._clock.difference_ms()
+        self._signals.clock_differs(difference_ms)
         if abs(difference_ms) > ALARM_MS:
             effect = (
                 "scheduled jobs start late" if difference_ms < 0 else "due times go by the brokers' clock"
             )
             _log.error("this machine's clock is %+d ms off the brokers': %s", difference_ms, effect)
+
+    def _compare_topics(self) -> None:
+        """Tell of partition counts that somebody has changed; the layout found at start goes on.
+
+        What clients send to a partition that no shard has is read by nobody. What they send to another one than
+        they would have is forwarded to its job's home shard, as ever: no job has two.
+        """
+        ground = self._config.ground
+        try:
+            found = self._log.partitions()
+        except LogError as error:
+            _log.warning("the topics can't be looked at: %s", error)
+            return
+        right = {
+            **dict.fromkeys((*TOPIC_OF.values(), _CHANGELOG), ground.shards),
+            _LIFECYCLE: ground.lifecycle_partitions,
+        }
+        changed = {
+            topic: found[topic] for topic in right.keys() & found.keys() if found[topic] != right[topic]
+        }
+        for topic, count in sorted(changed.items()):
+            _log.error(
+                "%s%s has %d partitions, where there were %d: records in others than those are read by nobody. Stop what "
+                "sends them; the shards can't be made more",
+                ground.prefix,
+                topic,
+                count,
+                right[topic],
+            )
+        self._signals.topics_changed(len(changed))
+
+
+_CHANGELOG: Final = "changelog"
+_LIFECYCLE: Final = "lifecycle"
 
 
 def _offsets(seats: list[Seat]) -> dict[tuple[int, Input], int]:

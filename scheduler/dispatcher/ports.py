@@ -3,7 +3,7 @@
 Topic names are without the configured prefix (`changelog`, `retry.5s`, `leases.default`); adapters add it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -167,6 +167,12 @@ class Log(Protocol):
 
     def members(self) -> frozenset[str]:
         """Return the ids of the members that the group has now."""
+
+    def group_offsets(self, shards: Collection[int]) -> dict[tuple[int, Input], int]:
+        """Return the offsets that the group has committed for the inputs of these shards, as far as there are any."""
+
+    def partitions(self) -> dict[str, int]:
+        """Return the partition counts of our topics as they are now, by name without prefix."""
 
     def fence_owner(self, owner: str, member: str) -> bool:
         """End the open transaction of another owner if its member has left the group; say whether it did."""

@@ -16,5 +16,11 @@ class Signals(Protocol):
     def failed(self, how: str) -> None:
         """Take a failed turn: abort, fenced or unknown."""
 
+    def clock_differs(self, ms: int) -> None:
+        """Take how far this machine's clock is ahead of the brokers', in milliseconds."""
+
+    def topics_changed(self, topics: int) -> None:
+        """Take how many of our topics have another partition count than at start."""
+
     def rebalanced(self, shards: list[int]) -> None:
         """Take the shards now held."""

@@ -12,10 +12,10 @@ from scheduler.core.fleet import Fleet
 from scheduler.core.inputs import Meta
 from scheduler.core.shard import Shard
 from scheduler.core.wakeups import adopt_leases
-from scheduler.dispatcher.care import handed_over
 from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.engine_clock import EngineClock
 from scheduler.dispatcher.intake import quarantine_orphan
+from scheduler.dispatcher.last_owners import LastOwners
 from scheduler.dispatcher.ports import Log, LogError
 from scheduler.dispatcher.restoring import Done, Restorer
 from scheduler.dispatcher.seat import Seat, Stage
@@ -37,6 +37,7 @@ class TakeOver:
         clock: EngineClock,
         fleet: Fleet,
         restorer: Restorer,
+        last_owners: LastOwners,
         set_aside: SetAside,
         failpoint: Callable[[str], None],
     ) -> None:
@@ -46,6 +47,7 @@ class TakeOver:
         self._clock = clock
         self._fleet = fleet
         self._restorer = restorer
+        self._last_owners = last_owners
         self._set_aside = set_aside
         self._failpoint = failpoint
         self._fence_again_ms: dict[str, int] = {}  # when a last owner may be fenced again
@@ -57,11 +59,13 @@ class TakeOver:
             return False
         mono_ms = self._clock.mono_ms()
         finished = self._restorer.slice(self._config.restore_slice_ms, self._clock.wall_ms())
-        members = self._members() if finished else frozenset()
+        if finished:
+            self._last_owners.ask(
+                [done.number for done in finished] + [each.number for each in self._restorer.running()]
+            )
         for done in finished:
-            # An owner that is still a member gave the shard away; it did not die of it.
-            meta = handed_over(done.meta) if done.meta.member in members else done.meta
-            self._restored(seats[done.number], done, meta)
+            self._last_owners.compare(done.number, done.meta)
+            self._restored(seats[done.number], done, self._last_owners.as_left(done.meta))
         self._failpoint("in_takeover")
         for number, held_by in self._restorer.held_back(mono_ms, self._config.held_back_ms):
             self._fence_holder(number, held_by, mono_ms)
@@ -77,13 +81,7 @@ class TakeOver:
                 except LogError as error:
                     _log.warning("shard %d can't be restored yet: %s", seat.number, error)
                     return  # the next turn asks again
-
-    def _members(self) -> frozenset[str]:
-        try:
-            return self._log.members()
-        except LogError as error:
-            _log.warning("the group can't be asked, so the last owners count as dead: %s", error)
-            return frozenset()
+                self._last_owners.forget()
 
     def _restored(self, seat: Seat, done: Done, meta: Meta) -> None:
         seat.store = done.store

@@ -72,13 +72,25 @@ class Admin:
         """Return the partitions at their last stable offset: where a read_committed consumer stops."""
         return self._offsets(partitions, _LATEST, IsolationLevel.READ_COMMITTED)
 
-    def members(self, group: str) -> frozenset[str]:
+    def members(self, group: str, within_s: float = ANSWER_S) -> frozenset[str]:
         """Return the ids of the members that `group` has now."""
+        call_s = min(_CALL_S, within_s)
         description = self._ask(
             "describe_consumer_groups",
-            lambda: self.client.describe_consumer_groups([group], request_timeout=_CALL_S)[group],
+            lambda: self.client.describe_consumer_groups([group], request_timeout=call_s)[group],
+            within_s,
         )
         return frozenset(member.member_id for member in description.members)
+
+    def partitions(self, prefix: str, within_s: float = ANSWER_S) -> dict[str, int]:
+        """Return the partition counts of the topics whose names begin with `prefix`, by name without it."""
+        call_s = min(_CALL_S, within_s)
+        metadata = self._insist("list_topics", lambda: self.client.list_topics(timeout=call_s), within_s)
+        return {
+            name.removeprefix(prefix): len(topic.partitions)
+            for name, topic in metadata.topics.items()
+            if name.startswith(prefix)
+        }
 
     def cluster(self, prefix: str) -> ObservedCluster:
         """Describe the cluster and all topics whose names begin with `prefix`. Needs DESCRIBE only."""
@@ -136,8 +148,8 @@ class Admin:
         )
         return [TopicPartition(at.topic, at.partition, answer.offset) for at, answer in answers.items()]
 
-    def _ask(self, name: str, call: Callable[[], "Future[T]"]) -> T:
-        return self._insist(name, lambda: call().result(_CALL_S + 1))
+    def _ask(self, name: str, call: Callable[[], "Future[T]"], within_s: float = ANSWER_S) -> T:
+        return self._insist(name, lambda: call().result(_CALL_S + 1), within_s)
 
     def _all(
         self, name: str, call: Callable[[], Mapping[K, "Future[T]"]], within_s: float = ANSWER_S

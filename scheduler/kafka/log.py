@@ -1,12 +1,12 @@
 """The dispatcher's `Log` on a real Kafka: membership, six consumers, two producers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
 from typing import Any, Final
 
 import msgspec
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
 from scheduler.dispatcher.ports import Budget, Fenced, LogError, Outgoing, Polled, PositionLost, Record
@@ -248,7 +248,21 @@ class KafkaLog:
 
     def members(self) -> frozenset[str]:
         """Return the ids of the members that the group has now."""
-        return self._admin.members(self._settings.group_id)
+        return self._admin.members(self._settings.group_id, _ASIDE_S)
+
+    def group_offsets(self, shards: Collection[int]) -> dict[tuple[int, Input], int]:
+        """Return the offsets that the group has committed for the inputs of these shards, as far as there are any."""
+        source_of = {self._names.full(topic): source for source, topic in TOPIC_OF.items()}
+        asked = [TopicPartition(topic, shard) for shard in shards for topic in source_of]
+        try:
+            told = self._driver.consumer.committed(asked, _ASIDE_S)
+        except KafkaException as refused:
+            raise LogError(f"group offsets: {refused}") from refused
+        return {(each.partition, source_of[each.topic]): each.offset for each in told if each.offset >= 0}
+
+    def partitions(self) -> dict[str, int]:
+        """Return the partition counts of our topics as they are now, by name without prefix."""
+        return self._admin.partitions(self._settings.prefix, _ASIDE_S)
 
     def fence_owner(self, owner: str, member: str) -> bool:
         """End the open transaction of another owner if its member has left the group; say whether it did."""

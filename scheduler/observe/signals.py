@@ -27,6 +27,16 @@ class PrometheusSignals:
         self._commit = Histogram(
             "jobs_commit_seconds", "From begin to stored.", registry=registry, buckets=_BUCKETS
         )
+        self._clock = Gauge(
+            "jobs_clock_difference_seconds",
+            "How far this machine's clock is ahead of the brokers'.",
+            registry=registry,
+        )
+        self._changed = Gauge(
+            "jobs_topics_changed",
+            "Topics whose partition count has changed since the start.",
+            registry=registry,
+        )
         self._rebalances = Counter("jobs_rebalances", "Changes of the shards held here.", registry=registry)
         self._shards = Gauge("jobs_shards_owned", "Shards held here.", registry=registry)
 
@@ -63,6 +73,14 @@ class PrometheusSignals:
     def failed(self, how: str) -> None:
         """Take a failed turn."""
         self._transactions.labels(how).inc()
+
+    def clock_differs(self, ms: int) -> None:
+        """Take how far this machine's clock is ahead of the brokers', in milliseconds."""
+        self._clock.set(ms / 1000)
+
+    def topics_changed(self, topics: int) -> None:
+        """Take how many of our topics have another partition count than at start."""
+        self._changed.set(topics)
 
     def rebalanced(self, shards: list[int]) -> None:
         """Take the shards now held."""

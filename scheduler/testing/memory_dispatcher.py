@@ -93,6 +93,12 @@ class _NoSignals:
         """Fail loudly."""
         raise AssertionError(f"a turn in memory can't fail, but did: {how}")
 
+    def clock_differs(self, ms: int) -> None:
+        """Take no notice."""
+
+    def topics_changed(self, topics: int) -> None:
+        """Take no notice."""
+
     def rebalanced(self, shards: list[int]) -> None:
         """Take no notice."""
 

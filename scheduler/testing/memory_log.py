@@ -1,6 +1,6 @@
 """The dispatcher's `Log` and `Changelog` over a broker in memory."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from scheduler.core.inputs import TOPIC_OF, Input
@@ -132,6 +132,14 @@ class MemoryLog:
     def members(self) -> frozenset[str]:
         """Return the one member."""
         return frozenset({self.member})
+
+    def group_offsets(self, shards: Collection[int]) -> dict[tuple[int, Input], int]:
+        """Return nothing: no group keeps any."""
+        return {}
+
+    def partitions(self) -> dict[str, int]:
+        """Return nothing: nobody can change them."""
+        return {}
 
     def fence_owner(self, owner: str, member: str) -> bool:
         """Nobody else is here."""

@@ -84,6 +84,8 @@ class Recorder:
         self.counts: Counter[tuple[str, ...]] = Counter()
         self.failures: Counter[str] = Counter()
         self.commits = 0
+        self.clock_difference_ms = 0
+        self.changed_topics = 0
 
     def counted(self, counts: Counter[tuple[str, ...]]) -> None:
         self.counts.update(counts)
@@ -93,6 +95,12 @@ class Recorder:
 
     def failed(self, how: str) -> None:
         self.failures[how] += 1
+
+    def clock_differs(self, ms: int) -> None:
+        self.clock_difference_ms = ms
+
+    def topics_changed(self, topics: int) -> None:
+        self.changed_topics = topics
 
     def rebalanced(self, shards: list[int]) -> None:
         pass

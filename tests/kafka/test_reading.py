@@ -2,6 +2,7 @@
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewPartitions
 
 from scheduler.core.inputs import Input
 from scheduler.dispatcher.ports import Budget, Fenced, LogError, PositionLost
@@ -233,3 +234,17 @@ def test_the_new_group_protocol_works_too(properties, installed):
     finally:
         second.log.close()
         first.log.close()
+
+
+def test_the_group_says_what_was_committed_in_it(owner, installed):
+    transact(owner.log, 1, 7, changelog(1, b"s"))
+    assert owner.log.group_offsets(range(4)) == {(1, Input.REPORTS): 7}
+
+
+def test_partitions_that_somebody_adds_are_counted(owner, properties, installed):
+    before = owner.log.partitions()
+    assert (before["submit.default"], before["changelog"], before["reports"]) == (4, 4, 4)
+    name = topic_of(installed, Input.SUBMIT_DEFAULT)
+    admin = Admin(properties)
+    admin.client.create_partitions([NewPartitions(name, 6)])[name].result(10)
+    owner.until(lambda: owner.log.partitions() == {**before, "submit.default": 6})

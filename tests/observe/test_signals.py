@@ -51,3 +51,12 @@ def test_the_shards_held_are_those_of_the_last_change(registry):
     signals.rebalanced([2])
     assert registry.get_sample_value("jobs_shards_owned") == 1
     assert registry.get_sample_value("jobs_rebalances_total") == 2
+
+
+def test_what_is_measured_shows_its_last_value(registry):
+    signals = PrometheusSignals(registry)
+    signals.clock_differs(90_000)
+    signals.clock_differs(-2_500)
+    signals.topics_changed(2)
+    assert registry.get_sample_value("jobs_clock_difference_seconds") == -2.5
+    assert registry.get_sample_value("jobs_topics_changed") == 2
