@@ -128,7 +128,7 @@ def _check_positions(seat: Seat, broker: FaultBroker) -> None:
 
 def check_history(broker: FaultBroker) -> None:
     """Over the whole changelog: moves are legal, epochs rise, ended is ended."""
-    reach = _reachable()
+    reach = reachable()
     for shard in range(broker.partitions):
         last: dict[str, JobState] = {}
         forgotten: dict[str, int] = {}
@@ -156,7 +156,7 @@ def check_history(broker: FaultBroker) -> None:
             last[job_id] = state
 
 
-def _reachable() -> dict[Phase, set[Phase]]:
+def reachable() -> dict[Phase, set[Phase]]:
     """What one turn may take a job to: any number of legal moves."""
     reach = {phase: {phase, *MOVES[phase]} for phase in Phase}
     for phase in ENDED:

@@ -14,12 +14,14 @@ class FaultBroker(MemoryBroker):
     def __init__(self, partitions: int) -> None:
         super().__init__(partitions)
         self._pending: dict[Place, dict[int, str]] = {}  # offsets of open transactions, by owner
+        self._touched: dict[str, dict[Place, None]] = {}  # where each owner has something pending, in order
         self._since_ms: dict[str, int] = {}  # when each open transaction began
         self.timed_out: set[str] = set()  # owners whose transaction the coordinator has ended
         self._skipped: dict[Place, set[int]] = {}  # markers and aborted records
 
     def add_pending(self, owner: str, topic: str, partition: int, offset: int) -> None:
         self._pending.setdefault((topic, partition), {})[offset] = owner
+        self._touched.setdefault(owner, {})[topic, partition] = None
 
     def begin_transaction(self, owner: str, at_ms: int) -> None:
         self._since_ms[owner] = at_ms
@@ -33,7 +35,8 @@ class FaultBroker(MemoryBroker):
     def end_transaction(self, owner: str, *, commit: bool, at_ms: int) -> None:
         """Commit or abort whatever `owner` has open."""
         self._since_ms.pop(owner, None)
-        for place, offsets in self._pending.items():
+        for place in self._touched.pop(owner, ()):
+            offsets = self._pending[place]
             mine = [offset for offset, whose in offsets.items() if whose == owner]
             for offset in mine:
                 del offsets[offset]
@@ -58,10 +61,17 @@ class FaultBroker(MemoryBroker):
 
     def settled(self, topic: str, partition: int, before: int) -> Iterator[tuple[int, Stored]]:
         """Go through the committed records below `before`, also behind what somebody else has open."""
+        for offset, stored in self.settled_from(topic, partition, 0):
+            if offset >= before:
+                return
+            yield offset, stored
+
+    def settled_from(self, topic: str, partition: int, start: int) -> Iterator[tuple[int, Stored]]:
+        """Go through the committed records from `start` on, also behind what somebody else has open."""
         pending = self._pending.get((topic, partition), {})
         skipped = self._skipped.get((topic, partition), ())
         log = self.log(topic, partition)
-        for offset in range(min(before, len(log))):
+        for offset in range(start, len(log)):
             if offset not in skipped and offset not in pending:
                 yield offset, log[offset]
 

@@ -28,7 +28,6 @@ class Group:
         self.owners: dict[int, str] = {}
         self.joined: set[str] = set()
         self.evicted: set[str] = set()
-        self.joined: set[str] = set()
 
     def assign(self, owner: str, shards: Iterable[int]) -> None:
         self.owners.update(dict.fromkeys(shards, owner))
@@ -44,10 +43,9 @@ class FaultLog(MemoryLog):
         super().__init__(broker, wall_ms)
         self._broker: FaultBroker = broker
         self.group = group
-        group.joined.add(owner)
         self.owner = owner
         self.member = f"member-{owner}"
-        group.joined.add(owner)
+        self._join()
         self.calls: deque[str] = deque(maxlen=1_000)
         self.fences: list[dict[tuple[int, Input], int]] = []
         self.deleted: list[dict[tuple[int, Input], int]] = []
@@ -59,6 +57,9 @@ class FaultLog(MemoryLog):
         self._faults: dict[str, Faults] = {}
         self._again: set[int] = set()
         self._polls = 0
+
+    def _join(self) -> None:
+        self.group.joined.add(self.owner)
 
     # -- faults ----------------------------------------------------------------------------------------
 
@@ -83,6 +84,18 @@ class FaultLog(MemoryLog):
         self._pass("poll")
         if self.lost_positions:
             raise self.lost_positions.pop(0)
+        gained, lost = self._assigned()
+        for shard in lost:
+            self.unfollow(shard)
+        polled = Polled([], gained, lost, [])
+        most = budget.records if self.read_at_most is None else min(budget.records, self.read_at_most)
+        for key in sorted(self._next, key=lambda key: (key[1], key[0])):
+            if key not in self._paused:
+                self._read(key, most - len(polled.records), polled)
+        return polled
+
+    def _assigned(self) -> tuple[list[int], list[int]]:
+        """Return the shards gained and lost since the last poll."""
         assigned = self.group.shards_of(self.owner)
         if (
             self.owner in self.group.evicted
@@ -93,14 +106,7 @@ class FaultLog(MemoryLog):
         lost = sorted((self.owned - assigned) | again)
         gained = sorted((assigned - self.owned) | again)
         self.owned = assigned
-        for shard in lost:
-            self.unfollow(shard)
-        polled = Polled([], gained, lost, [])
-        most = budget.records if self.read_at_most is None else min(budget.records, self.read_at_most)
-        for key in sorted(self._next, key=lambda key: (key[1], key[0])):
-            if key not in self._paused:
-                self._read(key, most - len(polled.records), polled)
-        return polled
+        return gained, lost
 
     def _read(self, key: tuple[int, Input], limit: int, polled: Polled) -> None:
         shard, source = key
@@ -181,11 +187,9 @@ class FaultLog(MemoryLog):
         assert self.calls[-1] == "flush"
         assert any(source is Input.REPORTS for _, source in offsets), "a transaction without a fence"
         assert all(offset >= 0 for offset in offsets.values()), offsets
-        assert metadata == self._polls, "group metadata of another poll"
         self.fences.append(offsets)
         self._pass("fence")
-        if self.owner in self.group.evicted:
-            raise MustAbort("unknown member")
+        self._check_member(metadata)
         self._raise_if_fenced()
 
     def commit(self) -> None:
@@ -197,6 +201,11 @@ class FaultLog(MemoryLog):
     def abort(self) -> None:
         self._pass("abort")
         self._end(commit=False)
+
+    def _check_member(self, metadata: object) -> None:
+        assert metadata == self._polls, "group metadata of another poll"
+        if self.owner in self.group.evicted:
+            raise MustAbort("unknown member")
 
     def _raise_if_fenced(self) -> None:
         if self.owner in self._broker.timed_out:

@@ -1,0 +1,100 @@
+"""What a seed may choose from: how large a world is, what its jobs do, and which faults happen how often."""
+
+import msgspec
+
+EVERYTHING: dict[str, int] = {
+    "kill_dispatcher": 3,
+    "kill_in_turn": 4,
+    "stop_dispatcher": 4,
+    "pause_in_turn": 6,
+    "cut_dispatcher": 5,
+    "abort": 6,
+    "fenced": 2,
+    "unknown_outcome": 4,
+    "rebalance": 4,
+    "leave": 2,
+    "rejoin": 2,
+    "step_clock": 4,
+    "read_little": 4,
+    "wipe_disk": 1,
+    "old_disk": 1,
+    "kill_worker": 4,
+    "stop_worker": 5,
+    "cut_worker": 6,
+    "drain_worker": 2,
+    "cut_clients": 1,
+    "slow_network": 4,
+    "forge": 3,
+    "end_runs": 2,
+    "spoil": 1,
+    "poison": 1,
+    "bug": 1,
+}
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """One kind of world. Times are in milliseconds of virtual time."""
+
+    faults: dict[str, int]
+    chaos_ms: int = 240_000
+    jobs: int = 200
+    fault_every_ms: int = 4_000
+    run_ms: tuple[int, ...] = (1, 50, 500, 500, 4_000, 15_000, 45_000)
+    failing: float = 0.35
+    delayed: float = 0.3
+    repeats: float = 0.08
+    repeat_after_ms: tuple[int, ...] = (0, 30_000)
+    misrouted: float = 0.1
+    doubled: float = 0.03
+    late: float = 0.04
+    keep_ms: int = 10**12
+    delete_retention_ms: int = 24 * 3_600_000
+    shards: tuple[int, ...] = (3, 4)
+    dispatchers: tuple[int, ...] = (2, 3)
+    workers: tuple[int, ...] = (3, 4, 5)
+
+
+def only(*names: str) -> dict[str, int]:
+    return {name: EVERYTHING[name] for name in names}
+
+
+LEASES = {
+    **only("cut_worker", "stop_worker", "slow_network", "pause_in_turn", "cut_dispatcher", "stop_dispatcher"),
+    **only("abort", "unknown_outcome", "read_little", "rebalance", "kill_in_turn", "end_runs", "forge"),
+}
+
+PROFILES: dict[str, Profile] = {
+    "everything": Profile(EVERYTHING),
+    "long runs": Profile(
+        LEASES,
+        jobs=90,
+        run_ms=(8_000, 45_000, 90_000),
+        failing=0.15,
+        fault_every_ms=3_000,
+        delayed=0.1,
+        late=0.08,
+        workers=(4, 5),
+    ),
+    "short keep": Profile(
+        {**EVERYTHING, "read_little": 20, "old_disk": 4, "kill_dispatcher": 6},
+        run_ms=(1, 50, 500, 4_000),
+        keep_ms=8_000,
+        delete_retention_ms=60_000,
+        repeats=0.5,
+        repeat_after_ms=(0, 500, 2_000, 6_000),
+        misrouted=0.0,
+        delayed=0.1,
+    ),
+    "quiet": Profile(
+        EVERYTHING, chaos_ms=1_800_000, jobs=150, fault_every_ms=40_000, run_ms=(50, 4_000, 200_000)
+    ),
+    "crowd": Profile(
+        EVERYTHING, chaos_ms=120_000, jobs=400, run_ms=(1, 20, 50, 300), shards=(6, 8), dispatchers=(3, 4)
+    ),
+}
+
+
+def profile_of(seed: int) -> str:
+    """Return the name of a seed's profile: each has its share."""
+    shares = ("everything", "long runs", "short keep", "everything", "crowd", "long runs", "quiet", "short keep")
+    return shares[seed % len(shares)]
