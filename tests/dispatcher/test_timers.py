@@ -2,7 +2,7 @@
 
 import random
 
-from scheduler.core import keyspace
+from scheduler.core import bounds, keyspace
 from tests.dispatcher.world import World
 
 
@@ -91,8 +91,8 @@ def test_50_000_scheduled_jobs_take_bounded_memory_and_turns():
     d1 = world.start()
     world.checking = False
     chance = random.Random(3)
-    for start in range(0, 50_000, 2_000):
-        for number in range(start, start + 2_000):
+    for start in range(0, 50_000, bounds.TURN_RECORDS):
+        for number in range(start, start + bounds.TURN_RECORDS):
             world.submit(f"job-{number}", run_at_ms=world.time.ms + chance.randrange(60_000, 120_000))
         world.turn()
         assert len(d1.engine.seats[0].shard.timers._heap) <= 3_000
