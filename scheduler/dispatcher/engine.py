@@ -88,7 +88,7 @@ class Engine:
         )
         self._adopting = Adopting(log, clock)
         self._reading = Reading(config, log, clock, self._intake, self._suspicion, self._adopting)
-        self._restorer = Restorer(ground, world.stores, world.changelog)
+        self._restorer = Restorer(ground, world.stores, world.changelog, clock.mono_ms)
         self._take_over = TakeOver(
             config,
             log,

@@ -207,8 +207,8 @@ class Changelog(Protocol):
         unusable, wipe it and begin at the log's start with `offset=-1`.
         """
 
-    def poll(self, budget_ms: int) -> list[Restored]:
-        """Return what came, within `budget_ms`."""
+    def poll(self, wait_ms: int) -> list[Restored]:
+        """Return some of what came; wait at most `wait_ms` if there is nothing. An empty list: nothing for now."""
 
     def held_back(self, shard: int) -> bool:
         """Say whether everything readable was read and an open transaction hides the rest."""

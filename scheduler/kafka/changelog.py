@@ -1,6 +1,5 @@
 """Reads changelogs back: the `Changelog` of a take-over."""
 
-import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,8 +20,8 @@ from scheduler.kafka.layout import CHANGELOG
 from scheduler.kafka.names import Names
 from scheduler.kafka.troubles import LOG, Troubles
 
-_CHUNK: Final = 500
-"""Messages taken at once: well under a millisecond of work, so that a slice keeps its budget."""
+_CHUNK: Final = 200
+"""Messages handed over at once: a few milliseconds of work at most, where each is indexed."""
 
 
 class _Restore:
@@ -74,14 +73,14 @@ class KafkaChangelog:
             self._consumer.incremental_assign([TopicPartition(self._topic, shard, offset)])
             self._assigned.add(shard)
 
-    def poll(self, budget_ms: int) -> list[Restored]:
-        """Return what came, within `budget_ms`. If nothing is there, wait for it so long; with 0, don't wait."""
+    def poll(self, wait_ms: int) -> list[Restored]:
+        """Return some of what came. If nothing is there, wait for it at most `wait_ms`."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
         done = [restore for restore in self._restores.values() if restore.next >= restore.end]
         if self._assigned and not done:
-            self._read(time.monotonic() + budget_ms / 1000, done)
+            self._take(self._messages(wait_ms), done)
         return self._slices(done)
 
     def held_back(self, shard: int) -> bool:
@@ -100,16 +99,12 @@ class KafkaChangelog:
         """Close the client."""
         self._consumer.close()
 
-    def _read(self, until_s: float, done: list[_Restore]) -> None:
+    def _messages(self, wait_ms: int) -> list[Message]:
         messages = self._consumer.consume(_CHUNK, 0)
-        if not messages:
-            first = self._consumer.poll(max(until_s - time.monotonic(), 0))
-            messages = [first] if first is not None else []
-        while messages:
-            self._take(messages, done)
-            if time.monotonic() >= until_s:
-                return
-            messages = self._consumer.consume(_CHUNK, 0)
+        if messages or wait_ms == 0:
+            return messages
+        first = self._consumer.poll(wait_ms / 1000)
+        return [] if first is None else [first, *self._consumer.consume(_CHUNK, 0)]
 
     def _take(self, messages: list[Message], done: list[_Restore]) -> None:
         restores = self._restores

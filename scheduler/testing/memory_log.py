@@ -172,7 +172,7 @@ class MemoryChangelog:
             raise ValueError(f"offset {offset} is beyond the end")
         self._begun[shard] = max(offset, 0)
 
-    def poll(self, budget_ms: int) -> list[Restored]:
+    def poll(self, wait_ms: int) -> list[Restored]:
         """Return everything."""
         slices = []
         for shard, offset in self._begun.items():

@@ -240,8 +240,11 @@ class Simulation:
                 emits=frozenset({EMIT_TOPIC}), keep_succeeded_ms=10**12, keep_cancelled_ms=10**12
             )
         }
-        wait_ms = self.random.choice((0, 8, 8, 300))
-        self.world = World(shards=3, queues=queues, seed=seed, completions_wait_ms=wait_ms)
+        config = {
+            "completions_wait_ms": self.random.choice((0, 8, 8, 300)),
+            "restore_slice_ms": self.random.choice((0, 5)),
+        }
+        self.world = World(shards=3, queues=queues, seed=seed, **config)
         self.calm = False
         self.specs: dict[str, dict[str, Any]] = {}
         self.rubbish = 0

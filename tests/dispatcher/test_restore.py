@@ -178,8 +178,11 @@ def test_a_restore_that_is_cut_short_by_a_rebalance_is_kept(world, worker):
     world.until(d2.is_active)
 
 
-def test_what_was_restored_twice_over_has_the_right_indexes(world, worker):
+def test_what_was_restored_twice_over_has_the_right_indexes():
     # The first restore was cut short while it built them; the log went on since.
+    world = World(restore_slice_ms=0)  # one step a turn
+    world.start()
+    worker = world.worker()
     jobs = [f"job-{n}" for n in range(6_000) if world.home(f"job-{n}") == 1][:1_300]
     world.checking = False
     for job_id in jobs:
@@ -189,7 +192,7 @@ def test_what_was_restored_twice_over_has_the_right_indexes(world, worker):
     stores = MemoryStores()
     d2 = world.join("d2", shards=[1], stores=stores)
     d2.changelog._slice_records = 100_000
-    world.turn(2)  # the log is read, and a first slice of indexes is there
+    world.turn(3)  # the log is read, and the first indexes are there
     assert d2.stages() == {1: Stage.RESTORING}
     assert any(key.startswith(keyspace.READY) for key in stores._contents[1].values)
     world.group.assign("d1", [1])
@@ -201,6 +204,7 @@ def test_what_was_restored_twice_over_has_the_right_indexes(world, worker):
     world.turn(3)
     world.group.assign("d2", [1])
     world.until(d2.is_active)
+    world.finish()
     check_index(contents(d2, 1), states_in(replayed(world.broker, 1)))
 
 
