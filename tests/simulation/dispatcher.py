@@ -48,7 +48,7 @@ class Heard(Recorder):
         self._process = process
 
     def committed(self, records: int, commit_ms: int) -> None:
-        self._process.note(f"committed {records} records")
+        """Take no notice: the ledger tells more."""
 
     def failed(self, how: str) -> None:
         process = self._process
@@ -104,6 +104,7 @@ class DispatcherProcess:
         try:
             self.engine.turn()
         except Died:
+            self.world.ledger.turn_cut_short()
             return
         except Exception as error:
             raise Violation("the engine goes on", f"{self.name}: {error!r}") from error
@@ -111,6 +112,7 @@ class DispatcherProcess:
             self.busy = False
         if self.dead:
             return
+        self.world.ledger.turn_over()
         self.world.checks.after_turn(self)
         if self.stopped:
             return

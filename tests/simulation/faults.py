@@ -45,6 +45,7 @@ class Faults:
             return
         name = self.chance.choices(self._names, self._weights)[0]
         self.world.did[name] += 1
+        self.world.note("fault", name)
         getattr(self, f"_{name}")()
         self._next()
 

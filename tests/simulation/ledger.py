@@ -5,6 +5,7 @@ it. A violation names the invariant that is broken.
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
@@ -47,8 +48,9 @@ class Running(msgspec.Struct, eq=False):
 class Ledger:
     """Everything that must hold of jobs, over the whole history of one world."""
 
-    def __init__(self, timeline: Timeline, shards: int) -> None:
+    def __init__(self, timeline: Timeline, shards: int, note: Callable[[str, str], None]) -> None:
         self._timeline = timeline
+        self._note = note
         self._shards = shards
         self.accepted: dict[str, int] = {}
         """Every job that some submit topic has, by id, with its `run_at`."""
@@ -65,6 +67,7 @@ class Ledger:
         self._results: dict[tuple[str, int], Running] = {}
         self._emitted: set[str] = set()  # jobs that some run would submit
         self._sent: set[tuple[str, int]] = set()
+        self._undelivered: list[tuple[str, int]] = []
         self._last_offsets: dict[int, int] = {}
 
     # -- submits -----------------------------------------------------------------------------------
@@ -115,6 +118,7 @@ class Ledger:
         """A dispatcher hands a notice to its producer."""
         notice = decode_notice(record.value)
         if isinstance(notice, Lease):
+            self._note("lease", f"{notice.job_id} epoch {notice.epoch} leaves")
             self._sent.add((notice.job_id, notice.epoch))
 
     # -- transactions ------------------------------------------------------------------------------
@@ -184,6 +188,8 @@ class Ledger:
             self._dropped(job_id, before, meta)
             return
         state = decode_state(value)
+        if before is None or before.phase is not state.phase:
+            self._note(meta.owner, f"{job_id}: {before.phase if before else 'new'} -> {state.phase}, epoch {state.epoch}")
         self.states[job_id] = state
         if before is None:
             self._admitted(shard, state)
@@ -228,8 +234,17 @@ class Ledger:
         for run in self._running.get(state.job_id, ()):
             require(run.epoch != before.epoch, "no lease ends under its run", f"{step}, at {run.worker}")
         if state.history.undelivered > before.history.undelivered:
-            sent = (state.job_id, before.epoch) in self._sent
-            require(sent, "every lease that lives is sent", step)
+            self._undelivered.append((state.job_id, before.epoch))
+
+    def turn_over(self) -> None:
+        """A turn is over: what has expired undelivered must have left, if only in this very turn."""
+        for job_id, epoch in self._undelivered:
+            require((job_id, epoch) in self._sent, "every lease is sent before it expires", f"{job_id} epoch {epoch}")
+        self._undelivered.clear()
+
+    def turn_cut_short(self) -> None:
+        """The process of a turn died: what it committed may not have left."""
+        self._undelivered.clear()
 
     def _granted(self, shard: int, state: JobState, was: Meta | None, meta: Meta) -> None:
         lowest, highest = was.epoch if was else 0, meta.epoch

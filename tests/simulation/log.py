@@ -70,8 +70,9 @@ class SimulatedLog(FaultLog):
             self.member = member
             lost = set(self.owned)
         else:
-            again = self._again & self.owned
-            lost = again | set(self.group.give_up(self.owner))
+            given_up = set(self.group.give_up(self.owner))
+            again = (self._again & self.owned) - given_up
+            lost = again | given_up
         self._again = set()
         gained = set(self.group.take(self.owner)) | again
         self.owned = (self.owned - lost) | gained

@@ -52,7 +52,7 @@ class World:
         self.idle_ms = chance.choice((700, 1_000))
         self.slow = False
         self.bugs = True
-        self.ledger = Ledger(self.timeline, self.shards)
+        self.ledger = Ledger(self.timeline, self.shards, self.note)
         self.broker = SimulatedBroker(self.shards, self._heard, self.ledger.committed)
         self.group = Group(self.shards, chance)
         self.checks = StoreChecks(self.broker)
