@@ -62,7 +62,9 @@ SLOTS_MAX: Final = 1_024
 BEAT_LEASES_MAX: Final = 1_024
 
 # -- one turn of the dispatcher -------------------------------------------------------------------------
-TURN_RECORDS: Final = 1_000  # with 2,000 a job takes a sixth more time: its objects have left the processor's cache
+TURN_RECORDS: Final = (
+    1_000  # with 2,000 a job takes a sixth more time: its objects have left the processor's cache
+)
 TURN_BYTES: Final = 8 * MIB
 TURN_DECIDE_MS: Final = 50
 TURN_TIMERS: Final = 1_000

@@ -8,14 +8,8 @@ from confluent_kafka import Message, TopicPartition
 from scheduler.dispatcher.ports import Fenced, LogError, PositionLost, Restored
 from scheduler.kafka import client_settings
 from scheduler.kafka.admin import Admin
-from scheduler.kafka.errors import (
-    FATAL_EVENT,
-    MISCONFIGURED,
-    PARTITION_END,
-    POSITION_LOST,
-    REFUSED_ACCESS,
-    describe,
-)
+from scheduler.kafka.consumer_events import failure_of
+from scheduler.kafka.errors import PARTITION_END, POSITION_LOST
 from scheduler.kafka.layout import CHANGELOG
 from scheduler.kafka.names import Names
 from scheduler.kafka.troubles import LOG, Troubles
@@ -47,13 +41,13 @@ class KafkaChangelog:
 
     def __init__(self, properties: Mapping[str, str], *, prefix: str = "jobs.", group: str = "") -> None:
         """Take librdkafka `properties`; `group` is that of the dispatchers, needed by the client alone."""
-        settings = client_settings.restorer(properties, group or f"{prefix}dispatcher")
-        self._consumer = Troubles().consumer(settings)
+        self._settings = client_settings.restorer(properties, group or f"{prefix}dispatcher")
+        self._consumer = Troubles().consumer(self._settings)
         self._admin = Admin(properties)
         self._topic = Names(prefix).full(CHANGELOG)
         self._restores: dict[int, _Restore] = {}
         self._assigned: set[int] = set()
-        self._failure: LogError | None = None
+        self._failures: list[LogError] = []  # of the last reads; each is raised, one a poll
 
     def begin(self, shard: int, offset: int) -> None:
         """Start to read a shard from `offset`, or from the log's start with -1, to its end as of now.
@@ -75,13 +69,23 @@ class KafkaChangelog:
 
     def poll(self, wait_ms: int) -> list[Restored]:
         """Return some of what came. If nothing is there, wait for it at most `wait_ms`."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        if self._failures:
+            self._raise(self._failures.pop(0))
         done = [restore for restore in self._restores.values() if restore.next >= restore.end]
         if self._assigned and not done:
             self._take(self._messages(wait_ms), done)
         return self._slices(done)
+
+    def _raise(self, failure: LogError) -> None:
+        """Raise what the last reads met; a dead consumer is replaced instead, and nobody need know."""
+        if not isinstance(failure, Fenced):
+            raise failure
+        LOG.warning("the consumer of changelogs is made anew: %s", failure)
+        self._consumer.close()
+        self._consumer = Troubles().consumer(self._settings)
+        at = [TopicPartition(self._topic, shard, self._restores[shard].next) for shard in self._assigned]
+        if at:
+            self._consumer.incremental_assign(at)
 
     def held_back(self, shard: int) -> bool:
         """Say whether everything readable was read and an open transaction hides the rest."""
@@ -132,15 +136,9 @@ class KafkaChangelog:
                 self._end_reached(restore, message.offset() or 0, done)
         elif code in POSITION_LOST:
             if restore is not None:
-                self._failure = PositionLost(CHANGELOG, restore.shard, restore.next, -1, restore.end)
-        elif code == FATAL_EVENT or error.fatal():
-            self._failure = Fenced(f"changelog: {describe(error)}")
-        elif code in REFUSED_ACCESS or code in MISCONFIGURED:
-            self._failure = LogError(f"changelog: {describe(error)}")
-        else:
-            LOG.info(
-                "changelog: %s", describe(error)
-            )  # transport and the like: the client mends it by itself
+                self._failures.append(PositionLost(CHANGELOG, restore.shard, restore.next, -1, restore.end))
+        elif (failure := failure_of(error, "changelog")) is not None:
+            self._failures.append(failure)
 
     def _end_reached(self, restore: _Restore, offset: int, done: list[_Restore]) -> None:
         restore.next = max(restore.next, offset)

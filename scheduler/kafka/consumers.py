@@ -11,14 +11,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from scheduler.core.inputs import Input
 from scheduler.dispatcher.ports import Fenced, LogError, Polled, PositionLost, Record
-from scheduler.kafka.errors import (
-    FATAL_EVENT,
-    MISCONFIGURED,
-    PARTITION_END,
-    POSITION_LOST,
-    REFUSED_ACCESS,
-    describe,
-)
+from scheduler.kafka.consumer_events import failure_of
+from scheduler.kafka.errors import PARTITION_END, POSITION_LOST
 from scheduler.kafka.names import Names
 from scheduler.kafka.troubles import LOG
 
@@ -143,12 +137,8 @@ class Reader:
         elif code in POSITION_LOST:
             if cursor is not None and cursor.gate != _NOTHING:
                 self._hold(cursor)
-        elif code == FATAL_EVENT or error.fatal():
-            self.failure = Fenced(f"consumer: {describe(error)}")
-        elif code in REFUSED_ACCESS or code in MISCONFIGURED:
-            self.failure = LogError(f"consumer: {describe(error)}")
         else:
-            LOG.info("consumer: %s", describe(error))  # transport and the like: the client mends it by itself
+            self.failure = failure_of(error, "consumer") or self.failure
 
     def _hold(self, cursor: Cursor) -> None:
         topic = self._names.bare(self._topics[cursor.input])

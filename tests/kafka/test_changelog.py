@@ -3,12 +3,13 @@
 import time
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from scheduler.dispatcher.ports import PositionLost
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.changelog import KafkaChangelog
+from scheduler.kafka.consumer_events import failure_of
 from tests.kafka.seen import DEADLINE_S, Seen, changelog, ended, open_transaction, produce, transact
 
 
@@ -96,9 +97,9 @@ def test_it_ends_in_a_log_whose_records_are_all_deleted(log_of, properties):
             reader.begin(0, outside)
 
 
-def delete_before(properties, topic, offset):
+def delete_before(properties, topic, offset, partition=0):
     admin = Admin(properties)  # answers come only while it lives
-    for answer in admin.client.delete_records([TopicPartition(topic, 0, offset)]).values():
+    for answer in admin.client.delete_records([TopicPartition(topic, partition, offset)]).values():
         answer.result(10)
 
 
@@ -178,15 +179,32 @@ def test_it_reads_only_to_the_end_as_it_was(log_of, properties):
     assert end == len(entries)
 
 
-def test_a_position_that_vanishes_on_the_way_is_named(log_of, properties):
-    topic, reader = log_of()
-    produce(properties, topic, 0, [b"a", b"b"])
-    reader.begin(0, 0)
-    reader._consumer.pause([TopicPartition(topic, 0)])
-    delete_before(properties, topic, 2)
-    reader._consumer.resume([TopicPartition(topic, 0)])
-    with pytest.raises(PositionLost, match="changelog/0: offset 0 is gone"):
-        rest_of(reader, {0})
+def test_each_position_that_vanishes_on_the_way_is_named(log_of, properties):
+    topic, reader = log_of(partitions=2)
+    both = [TopicPartition(topic, shard) for shard in range(2)]
+    for shard in range(2):
+        produce(properties, topic, shard, [b"a", b"b"])
+        reader.begin(shard, 0)
+    reader._consumer.pause(both)
+    for shard in range(2):
+        delete_before(properties, topic, 2, shard)
+    reader._consumer.resume(both)
+    named = set()
+    for _ in range(2):
+        with pytest.raises(PositionLost, match="offset 0 is gone") as lost:
+            rest_of(reader, {0, 1})
+        named.add(lost.value.partition)
+    assert named == {0, 1}
+
+
+def test_a_dead_consumer_is_replaced_and_goes_on_where_it_was(log_of, properties):
+    topic, reader = log_of(partitions=2)
+    for shard in range(2):
+        produce(properties, topic, shard, [b"a", b"b"])
+        reader.begin(shard, shard)  # the second from its second record on
+    reader._failures.append(failure_of(KafkaError(KafkaError._FATAL), "changelog"))
+    rest = rest_of(reader, {0, 1})
+    assert [[key for key, _ in entries] for entries, _ in (rest[0], rest[1])] == [[b"a", b"b"], [b"b"]]
 
 
 def test_a_restore_sees_what_a_turn_wrote(owner, properties, installed):
