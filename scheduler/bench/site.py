@@ -21,13 +21,16 @@ STOP_S = 30.0
 class Process:
     """A child process of the scheduler's command line."""
 
+    module = "scheduler"
+    """What it runs, as `python -m` has it."""
+
     def __init__(self, name: str, arguments: Sequence[str], environ: Mapping[str, str], log: Path) -> None:
         """Start `scheduler ARGUMENTS`; what it prints goes to the file `log`."""
         self.name = name
         self.log = log
         with log.open("ab") as out:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "scheduler", *arguments],
+                [sys.executable, "-m", self.module, *arguments],
                 env={**os.environ, **environ},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -63,10 +66,14 @@ class Process:
         self._child.kill()
         self._child.wait()
 
-    def stop(self) -> int:
-        """Send SIGTERM and wait; SIGKILL after `STOP_S`. Return the exit code."""
+    def terminate(self) -> None:
+        """Send SIGTERM."""
         if self.alive():
             self._child.send_signal(signal.SIGTERM)
+
+    def stop(self) -> int:
+        """Send SIGTERM and wait; SIGKILL after `STOP_S`. Return the exit code."""
+        self.terminate()
         try:
             return self._child.wait(STOP_S)
         except subprocess.TimeoutExpired:
@@ -77,12 +84,14 @@ class Process:
 class Site:
     """Fresh topics on a broker, a folder for state and logs, and the processes started there."""
 
-    def __init__(self, properties: Mapping[str, str], *, shards: int, prefix: str | None = None) -> None:
+    def __init__(
+        self, properties: Mapping[str, str], *, shards: int, prefix: str | None = None, replicas: int = 1
+    ) -> None:
         """Make the topics; `prefix` is a random one unless given."""
         self.properties = dict(properties)
         self.shards = shards
         self.prefix = prefix or f"bench-{secrets.token_hex(4)}."
-        apply(self.properties, Layout(shards, {"default": 64}, 1, self.prefix))
+        apply(self.properties, Layout(shards, {"default": 64}, replicas, self.prefix))
         self._home: devkafka.OwnedDir | None = devkafka.run_dir()
         self.folder = self._home.path
         self.processes: list[Process] = []

@@ -81,6 +81,41 @@ def scheduled(ctx: click.Context, jobs: int, as_json: bool) -> None:
     _report(ctx, lambda properties: run(properties, jobs), as_json=as_json)
 
 
+@bench.command(short_help="Restore shards from their changelogs.")
+@click.option("--records", default=1_000_000, show_default=True, type=click.IntRange(1_000))
+@_as_json
+@click.pass_context
+def restore(ctx: click.Context, records: int, as_json: bool) -> None:
+    """Restore shards from an empty disk, an old one and the own one: seconds and records a second."""
+    from scheduler.bench.restore import restore as run
+
+    _report(ctx, lambda properties: run(properties, records), as_json=as_json)
+
+
+@bench.command(short_help="Kill and stop dispatchers under load.")
+@click.option("--runs", default=10, show_default=True, type=click.IntRange(1, 100))
+@_as_json
+@click.pass_context
+def failover(ctx: click.Context, runs: int, as_json: bool) -> None:
+    """Kill and stop one of two dispatchers under load: seconds until all shards lease again."""
+    from scheduler.bench.failover import failover as run
+
+    _report(ctx, lambda properties: run(properties, runs), as_json=as_json)
+
+
+@bench.command(short_help="Offers and beats of many workers.")
+@click.option("--workers", default=2_000, show_default=True, type=click.IntRange(1, 20_000))
+@click.option("--slots", default=4, show_default=True, type=click.IntRange(2, 64), help="Half of them held.")
+@click.option("--seconds", default=20, show_default=True, type=click.IntRange(5, 3_600))
+@_as_json
+@click.pass_context
+def beats(ctx: click.Context, workers: int, slots: int, seconds: int, as_json: bool) -> None:
+    """Let many workers offer and beat: core_percent of the dispatcher."""
+    from scheduler.bench.beats import beats as run
+
+    _report(ctx, lambda properties: run(properties, workers, slots, seconds), as_json=as_json)
+
+
 def _report(
     ctx: click.Context, run: Callable[[Mapping[str, str]], dict[str, float]], *, as_json: bool
 ) -> None:

@@ -9,6 +9,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not re-exported by the stub's rules
     AdminClient,
     ConfigResource,
+    ConsumerGroupDescription,
     OffsetSpec,
     ResourceType,
 )
@@ -74,13 +75,21 @@ class Admin:
 
     def members(self, group: str, within_s: float = ANSWER_S) -> frozenset[str]:
         """Return the ids of the members that `group` has now."""
+        return frozenset(member.member_id for member in self._group(group, within_s).members)
+
+    def shares(self, group: str, within_s: float = ANSWER_S) -> list[int]:
+        """Return how many partitions each member of `group` holds."""
+        members = self._group(group, within_s).members
+        return [len(member.assignment.topic_partitions) for member in members]
+
+    def _group(self, group: str, within_s: float) -> ConsumerGroupDescription:
         call_s = min(_CALL_S, within_s)
-        description = self._ask(
+        described: ConsumerGroupDescription = self._ask(
             "describe_consumer_groups",
             lambda: self.client.describe_consumer_groups([group], request_timeout=call_s)[group],
             within_s,
         )
-        return frozenset(member.member_id for member in description.members)
+        return described
 
     def partitions(self, prefix: str, within_s: float = ANSWER_S) -> dict[str, int]:
         """Return the partition counts of the topics whose names begin with `prefix`, by name without it."""

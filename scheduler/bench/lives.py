@@ -1,0 +1,64 @@
+"""Changelog records as the lives of jobs leave them: record and state, a lease, an end."""
+
+from collections.abc import Iterator
+
+from scheduler.codec.job import encode_job
+from scheduler.codec.state import encode_state
+from scheduler.core import keyspace
+from scheduler.core.digest import digest
+from scheduler.core.job import Admitted, End, Grant, JobState, Phase, move
+from scheduler.core.keys import shard_of
+from scheduler.core.spec import JobSpec
+
+Entry = tuple[int, bytes, bytes | None]
+"""Shard, key, value."""
+
+_NOW_MS = 1_764_450_000_000
+_KEPT_MS = 3_600_000
+
+
+def lives(shards: int, records: int, first: int) -> Iterator[Entry]:
+    """Yield `records` entries; jobs are numbered from `first` on."""
+    left, number = records, first
+    while left > 0:
+        entries = _life(f"bench-{number:010d}", number, shards)[:left]
+        left -= len(entries)
+        number += 1
+        yield from entries
+
+
+def _life(job_id: str, number: int, shards: int) -> list[Entry]:
+    spec = JobSpec(job_id, f"tenant-{number % 10}", f"queue-{number % 4}", "bench.noop", b"x" * 200)
+    admitted = Admitted(
+        1,
+        spec.tenant,
+        spec.queue,
+        spec.type,
+        spec.priority,
+        digest(spec),
+        _NOW_MS + number,
+        number,
+        spec.max_attempts,
+        spec.timeout_ms,
+        has_key=False,
+    )
+    ready = JobState(job_id, admitted, Phase.READY)
+    epoch = number + 1
+    given = Grant(
+        epoch, bytes(16), 20_000, spec.timeout_ms, "bench", bytes(16), epoch, "default", 0, _NOW_MS + number
+    )
+    leased = move(ready, Phase.LEASED, epoch=epoch, grant=given)
+    shard, record, state = shard_of(job_id, shards), keyspace.spec_key(job_id), keyspace.state_key(job_id)
+    begun: list[Entry] = [
+        (shard, record, encode_job(spec)),
+        (shard, state, encode_state(ready)),
+        (shard, state, encode_state(leased)),
+    ]
+    if not number % 10:
+        return begun
+    end = End(_NOW_MS + number, _NOW_MS + number + _KEPT_MS, result=b"null")
+    return [
+        *begun,
+        (shard, record, None),
+        (shard, state, encode_state(move(leased, Phase.SUCCEEDED, end=end))),
+    ]
