@@ -6,7 +6,8 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from scheduler.devkafka.archive import with_archive
@@ -94,7 +95,11 @@ class JavaCluster(Cluster):
 
 
 def start_java_cluster(
-    nodes: int, port: int | None, directory: Path | None, say: Callable[[str], None]
+    nodes: int,
+    port: int | None,
+    directory: Path | None,
+    say: Callable[[str], None],
+    fronts: Sequence[int] = (),
 ) -> JavaCluster:
     """See ``scheduler.devkafka.start``."""
     require_space(directory or state_dir())
@@ -103,8 +108,8 @@ def start_java_cluster(
             require_free(each)
     jvm = prepared_jvm(say)
     if directory is None:
-        return _start(jvm, ClusterDir.new(), nodes, port)
-    return _start(jvm, ClusterDir.claim(directory), nodes, port, keeps_data=True)
+        return _start(jvm, ClusterDir.new(), nodes, port, fronts=fronts)
+    return _start(jvm, ClusterDir.claim(directory), nodes, port, keeps_data=True, fronts=fronts)
 
 
 def prepared_jvm(say: Callable[[str], None]) -> Jvm:
@@ -124,11 +129,13 @@ def _start(
     *,
     keeps_data: bool = False,
     flags: tuple[str, ...] = (),
+    fronts: Sequence[int] = (),
 ) -> JavaCluster:
     """Start on ports of our choice, or from ``port`` on. A port that is snatched away meanwhile costs a retry."""
     for tries_left in reversed(range(_PORT_TRIES)):
         try:
-            return _start_once(jvm, home, nodes, port, keeps_data=keeps_data, flags=flags)
+            record = _prepared(jvm, home, nodes, port, fronts)
+            return _start_once(jvm, home, record, keeps_data=keeps_data, flags=flags)
         except PortTakenError:
             if port is not None or not tries_left:
                 home.release()
@@ -140,9 +147,8 @@ def _start(
 
 
 def _start_once(
-    jvm: Jvm, home: ClusterDir, nodes: int, port: int | None, *, keeps_data: bool, flags: tuple[str, ...]
+    jvm: Jvm, home: ClusterDir, record: ClusterRecord, *, keeps_data: bool, flags: tuple[str, ...]
 ) -> JavaCluster:
-    record = _prepared(jvm, home, nodes, port)
     made = tuple(Node(each, home.node_files(each.id), jvm) for each in record.nodes)
     cluster = JavaCluster(home, made, keeps_data=keeps_data)
     try:
@@ -153,7 +159,9 @@ def _start_once(
     return cluster
 
 
-def _prepared(jvm: Jvm, home: ClusterDir, nodes: int, port: int | None) -> ClusterRecord:
+def _prepared(
+    jvm: Jvm, home: ClusterDir, nodes: int, port: int | None, fronts: Sequence[int]
+) -> ClusterRecord:
     """Formatted data and a server.properties for every node."""
     old = home.record()
     if old is not None and len(old.nodes) != nodes:
@@ -162,7 +170,9 @@ def _prepared(jvm: Jvm, home: ClusterDir, nodes: int, port: int | None) -> Clust
         )
     if old is None:
         home.wipe()
-    record = ClusterRecord(old.cluster_id if old else _new_cluster_id(), _choose_ports(nodes, port, old))
+    record = ClusterRecord(
+        old.cluster_id if old else _new_cluster_id(), _choose_ports(nodes, port, old, fronts)
+    )
     for node in record.nodes:
         files = home.node_files(node.id)
         files.properties.write_text(as_properties_file(server_properties(node, record.nodes, files.data)))
@@ -172,17 +182,26 @@ def _prepared(jvm: Jvm, home: ClusterDir, nodes: int, port: int | None) -> Clust
     return record
 
 
-def _choose_ports(nodes: int, port: int | None, old: ClusterRecord | None) -> tuple[NodePorts, ...]:
+def _choose_ports(
+    nodes: int, port: int | None, old: ClusterRecord | None, fronts: Sequence[int]
+) -> tuple[NodePorts, ...]:
     """The asked ports, else those of the last start if they are free, else free ones."""
     if (
         old is not None
         and port is None
+        and not fronts
         and all(is_free(each.client) and is_free(each.controller) for each in old.nodes)
     ):
         return old.nodes
-    free = free_ports(2 * nodes)
-    clients = list(range(port, port + nodes)) if port is not None else free[nodes:]
-    return tuple(NodePorts(index + 1, clients[index], free[index]) for index in range(nodes))
+    free = free_ports(3 * nodes)
+    clients = list(range(port, port + nodes)) if port is not None else free[nodes : 2 * nodes]
+    plain = [NodePorts(index + 1, clients[index], free[index]) for index in range(nodes)]
+    if not fronts:
+        return tuple(plain)
+    behind = free[2 * nodes :]
+    return tuple(
+        replace(each, front=front, behind=at) for each, front, at in zip(plain, fronts, behind, strict=True)
+    )
 
 
 def _new_cluster_id() -> str:

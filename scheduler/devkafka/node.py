@@ -58,11 +58,13 @@ class Node:
     """A broker of a cluster on this machine.
 
     ``port`` is its client port on 127.0.0.1, ``bootstrap`` the same as host:port, ``log_path`` what it printed.
+    ``behind`` is the port that a proxy before it forwards to, 0 without one.
     """
 
     def __init__(self, ports: NodePorts, files: NodeFiles, jvm: Jvm) -> None:
         self.id = ports.id
         self.port = ports.client
+        self.behind = ports.behind
         self.bootstrap = f"{LOOPBACK}:{ports.client}"
         self.log_path = files.log
         self._ports = ports

@@ -1,7 +1,7 @@
 """The choice of a broker: a given one, a container, or Java processes."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from scheduler.devkafka.cluster import AttachedCluster, Cluster
@@ -21,23 +21,25 @@ def start(
     port: int | None = None,
     directory: Path | None = None,
     *,
+    fronts: Sequence[int] = (),
     say: Callable[[str], None] = lambda _: None,
 ) -> Cluster:
     """A new Kafka of our own on this machine, ready and warm when this returns (about 1.5 s, once 30 s).
 
     ``nodes`` is 1, or 3 for failover tests. ``port`` is the client port of the first node on 127.0.0.1, the others
     follow; without it free ones are chosen. ``directory`` keeps the data there from run to run; without it the data
-    goes when the cluster stops. ``say`` hears what takes long. ``JOBS_DEV_KAFKA`` = ``container`` or ``java`` says
-    how; otherwise one node without a ``directory`` is a container where an engine answers, and all else Java
-    processes, which can be told apart, kept and killed.
+    goes when the cluster stops. ``fronts`` are the ports of proxies that the caller runs, one before each node: who
+    begins at a proxy is told to go on through proxies. ``say`` hears what takes long. ``JOBS_DEV_KAFKA`` =
+    ``container`` or ``java`` says how; otherwise one node with neither ``directory`` nor ``fronts`` is a container
+    where an engine answers, and all else Java processes, which can be told apart, kept and killed.
 
     Raises a DevKafkaError whose message says what to do.
     """
     way = _chosen_way()
-    suits_a_container = nodes == 1 and directory is None
+    suits_a_container = nodes == 1 and directory is None and not fronts
     if way == "container" and not suits_a_container:
         raise NoContainerError(
-            "JOBS_DEV_KAFKA=container runs one node and keeps no data; set JOBS_DEV_KAFKA=java"
+            "JOBS_DEV_KAFKA=container runs one node, keeps no data and has no proxy; set JOBS_DEV_KAFKA=java"
         )
     if way == "container" or (way == "any" and suits_a_container and engine_answers()):
         try:
@@ -46,7 +48,7 @@ def start(
             if way == "container":
                 raise
             say(f"{error}; using Java instead")
-    return start_java_cluster(nodes, port, directory, say)
+    return start_java_cluster(nodes, port, directory, say, fronts)
 
 
 def prepare(*, say: Callable[[str], None] = lambda _: None) -> None:

@@ -40,21 +40,31 @@ _SEVERAL_NODES = {
 
 @dataclass(frozen=True)
 class NodePorts:
-    """One node: its number, from 1, and its two ports on 127.0.0.1."""
+    """One node: its number, from 1, and its ports on 127.0.0.1.
+
+    ``front`` is 0, or the port of a proxy that its clients are told to use. The node expects what comes through that
+    on ``behind``; whoever begins at ``client`` goes past the proxy.
+    """
 
     id: int
     client: int
     controller: int
+    front: int = 0
+    behind: int = 0
 
 
 def server_properties(node: NodePorts, nodes: tuple[NodePorts, ...], log_dir: Path) -> dict[str, str]:
     """What one of ``nodes`` runs with: broker and controller in one, listening on the loopback interface only."""
     client, controller = f"PLAINTEXT://{LOOPBACK}:{node.client}", f"CONTROLLER://{LOOPBACK}:{node.controller}"
+    listeners, advertised = [client, controller], [client]
+    if node.front:
+        listeners.append(f"FRONT://{LOOPBACK}:{node.behind}")
+        advertised.append(f"FRONT://{LOOPBACK}:{node.front}")
     return {
         **cluster_settings(len(nodes)),
         "node.id": str(node.id),
-        "listeners": f"{client},{controller}",
-        "advertised.listeners": client,
+        "listeners": ",".join(listeners),
+        "advertised.listeners": ",".join(advertised),
         # Named here and not in the data, so that a cluster can come back on other ports.
         "controller.quorum.voters": ",".join(f"{each.id}@{LOOPBACK}:{each.controller}" for each in nodes),
         "log.dirs": str(log_dir),
@@ -67,7 +77,7 @@ def cluster_settings(nodes: int) -> dict[str, str]:
     return {
         "process.roles": "broker,controller",
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,FRONT:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
