@@ -37,7 +37,7 @@ class Restore:
         self.held_back_since_ms: int | None = None
         self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
         self._raw = store.get(keyspace.INDEXED) is None  # new, or a restore that was given up
-        self._specs: set[bytes] = set()  # keys of job records in the rest of the log
+        self._specs: dict[bytes, None] = {}  # keys of job records in the rest of the log, in its order
         self._steps: Iterator[None] | None = None  # what is to be done once the log is read
 
     @property
@@ -68,7 +68,9 @@ class Restore:
             else:
                 puts.append((key, value))
         if not self._raw:
-            self._specs.update(key for key, _ in puts if key.startswith(keyspace.SPEC))
+            self._specs.update((key, None) for key, _ in puts if key.startswith(keyspace.SPEC))
+            for key in deletes:
+                self._specs.pop(key, None)  # a job that came and went while nobody looked is no orphan
         self.store.write(puts, deletes, restored.next_offset, now_ms)
         if restored.done:
             self._steps = self._finish(now_ms)

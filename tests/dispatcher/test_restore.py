@@ -8,6 +8,7 @@ from scheduler.codec.meta import decode_meta, encode_meta
 from scheduler.core import keyspace
 from scheduler.core.inputs import TOPIC_OF
 from scheduler.core.reports import ReleaseReason
+from scheduler.core.settings import QueueSettings
 from scheduler.dispatcher.restoring import NotPrepared
 from scheduler.dispatcher.seat import Stage
 from scheduler.storage.memory import MemoryStores
@@ -268,6 +269,33 @@ def test_a_record_without_a_state_is_quarantined_and_never_run(world, worker):
     assert (dead["refusal"], dead["job_id"]) == ("state_missing", "orphan")
     assert world.records("dlq")[0].value == raw
     assert keyspace.spec_key("orphan") not in contents(world.dispatchers["d2"], shard)
+
+
+def test_a_job_that_came_and_went_while_nobody_looked_is_no_orphan():
+    """Its record is read back in one slice, and that it is gone in another."""
+    keep = QueueSettings(keep_succeeded_ms=1_000)
+    world = World(queues={"q": keep})
+    d1 = world.start()
+    worker = world.worker()
+    old = copied(d1)
+    worker.done(grant(world, worker))
+    world.wait(5_000)
+    assert not world.states()
+    world.kill("d1")
+    d2 = world.join("d2", stores=old)
+    d2.changelog._slice_records = 1
+    world.until(d2.is_active)
+    assert not world.dead_letters()
+
+
+def copied(dispatcher: Dispatcher) -> MemoryStores:
+    """Return the stores as they are, for a process that wakes up to them later."""
+    stores = MemoryStores()
+    for shard, seat in dispatcher.engine.seats.items():
+        store = stores.open(shard)
+        store.write(contents(dispatcher, shard).items(), (), seat.store.offset, seat.store.written_at_ms)
+        store.close()
+    return stores
 
 
 def test_such_a_record_is_found_behind_a_store_that_lags_too(world, worker):
