@@ -146,7 +146,7 @@ class Engine:
         """Commit what was read, and that this owner left cleanly; then close."""
         try:
             self._say_farewell()
-        except LogError as error:
+        except (LogError, JobCrashed) as error:
             _log.warning("the last commit failed, which loses nothing: %s", error)
         self.close()
 

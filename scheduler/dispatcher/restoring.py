@@ -4,6 +4,7 @@ Own disk first: a store that is a prefix of the committed changelog reads only t
 another cluster, layout or S, older than tombstones can be relied upon, or outside the log is wiped.
 """
 
+import logging
 from collections.abc import Callable
 
 import msgspec
@@ -13,6 +14,8 @@ from scheduler.dispatcher.config import Ground
 from scheduler.dispatcher.ports import Changelog, LogError, PositionLost, Store, Stores
 from scheduler.dispatcher.restore import Restore
 from scheduler.dispatcher.view import meta_in
+
+_log = logging.getLogger(__name__)
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -126,7 +129,10 @@ class Restorer:
         if self._running.pop(number, None) is None:
             return
         self._changelog.stop(number)
-        self._start(number, self._stores.wipe(number), -1)
+        try:
+            self._start(number, self._stores.wipe(number), -1)
+        except LogError as error:
+            _log.warning("shard %d can't be restored anew yet: %s", number, error)  # it is begun once more
 
     def held_back(self, mono_ms: int, after_ms: int) -> list[tuple[int, Meta | None]]:
         """Return shards whose end an open transaction has held back for `after_ms`, with the meta known so far."""

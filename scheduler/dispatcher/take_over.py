@@ -24,6 +24,7 @@ from scheduler.dispatcher.view import StoreView
 
 _log = logging.getLogger(__name__)
 
+_BEGIN_AGAIN_MS: Final = 1_000  # a question without an answer holds the turn up for as long
 _FENCE_AGAIN_MS: Final = 10_000  # the transaction timeout: by then the coordinator has ended it anyway
 
 
@@ -50,6 +51,7 @@ class TakeOver:
         self._last_owners = last_owners
         self._set_aside = set_aside
         self._failpoint = failpoint
+        self._begin_again_ms = 0  # when to ask again for the end of a changelog
         self._fence_again_ms: dict[str, int] = {}  # when a last owner may be fenced again
 
     def go_on(self, seats: dict[int, Seat]) -> bool:
@@ -72,6 +74,8 @@ class TakeOver:
         return True
 
     def _begin(self, seats: dict[int, Seat]) -> None:
+        if self._clock.mono_ms() < self._begin_again_ms:
+            return
         restoring = {restore.number for restore in self._restorer.running()}
         for seat in seats.values():
             if seat.stage is Stage.RESTORING and seat.number not in restoring:
@@ -80,7 +84,8 @@ class TakeOver:
                     self._restorer.begin(seat.number, self._clock.wall_ms(), store)
                 except LogError as error:
                     _log.warning("shard %d can't be restored yet: %s", seat.number, error)
-                    return  # the next turn asks again
+                    self._begin_again_ms = self._clock.mono_ms() + _BEGIN_AGAIN_MS
+                    return
                 self._last_owners.forget()
 
     def _restored(self, seat: Seat, done: Done, meta: Meta) -> None:

@@ -17,6 +17,9 @@ from scheduler.kafka.troubles import LOG, Troubles
 _CHUNK: Final = 200
 """Messages handed over at once: a few milliseconds of work at most, where each is indexed."""
 
+_ANSWER_S: Final = 1.0
+"""How long the question where a changelog ends may hold the turn up; without an answer it is asked again."""
+
 
 class _Restore:
     """One shard on its way to its end."""
@@ -56,8 +59,8 @@ class KafkaChangelog:
         """
         self.stop(shard)
         at = [TopicPartition(self._topic, shard)]
-        end = self._admin.latest(at)[0].offset
-        start = self._admin.earliest(at)[0].offset
+        end = self._admin.latest(at, _ANSWER_S)[0].offset
+        start = self._admin.earliest(at, _ANSWER_S)[0].offset
         if offset == -1:
             offset = start
         if not start <= offset <= end:

@@ -2,6 +2,7 @@
 
 import logging
 
+import msgspec
 import pytest
 
 from scheduler.core import granting, keyspace, wakeups
@@ -225,6 +226,17 @@ def test_a_lease_that_can_not_be_encoded_never_arrives_and_expires(world, d1, wo
     assert "secret" not in caplog.text
     world.wait(12_000)
     assert (world.state("bad").phase, world.state("bad").history.undelivered) == ("ready", 1)
+
+
+def test_a_bug_met_in_the_last_commit_does_not_keep_the_process_from_leaving(world, d1, worker, seed):
+    lease = run(world, worker, "bad")
+    worker.done(lease)
+    d1.engine._config = msgspec.structs.replace(d1.engine._config, completions_wait_ms=1_000)
+    world.turn()
+    seed(writing, "encode_state")
+    d1.engine.leave()
+    assert d1.engine.seats == {}
+    world.kill("d1")
 
 
 def test_a_bug_that_meets_every_job_ends_the_process(world, d1, monkeypatch):

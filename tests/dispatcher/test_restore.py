@@ -1,5 +1,7 @@
 """Taking over a shard: from an own disk, from nothing, from a disk that can't be trusted, behind an open transaction."""
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -9,6 +11,7 @@ from scheduler.core import keyspace
 from scheduler.core.inputs import TOPIC_OF
 from scheduler.core.reports import ReleaseReason
 from scheduler.core.settings import QueueSettings
+from scheduler.dispatcher.ports import LogError, PositionLost, Restored
 from scheduler.dispatcher.restoring import NotPrepared
 from scheduler.dispatcher.seat import Stage
 from scheduler.storage.memory import MemoryStores
@@ -138,6 +141,50 @@ def test_a_store_that_gets_too_old_while_it_waits_for_its_end_is_not_used(world,
     begun = opened(d2)
     world.until(d2.is_active, every_ms=1)
     assert -1 in begun
+
+
+def unanswered(dispatcher: Dispatcher, times: int) -> list[int]:
+    """Let the next questions where a changelog ends go without an answer; return when they were asked."""
+    asked: list[int] = []
+    begin = dispatcher.changelog.begin
+
+    def beginning(shard: int, offset: int) -> None:
+        asked.append(dispatcher.clock.mono_ms())
+        if len(asked) <= times:
+            raise LogError("no answer")
+        begin(shard, offset)
+
+    dispatcher.changelog.begin = beginning
+    return asked
+
+
+def test_a_changelog_that_does_not_say_where_it_ends_is_asked_again_in_a_while(world):
+    world.kill("d1")
+    d2 = world.join("d2")
+    asked = unanswered(d2, times=3)
+    world.wait(5_000, every_ms=50)
+    assert d2.is_active()
+    assert min(later - earlier for earlier, later in itertools.pairwise(asked[:4])) >= 1_000
+
+
+def test_a_restore_whose_position_is_gone_begins_anew_even_if_nobody_answers_at_first(world):
+    world.submit("a")
+    world.turn(2)
+    world.kill("d1")
+    d2 = world.join("d2")
+    poll = d2.changelog.poll
+
+    def lost(wait_ms: int) -> list[Restored]:
+        d2.changelog.poll = poll
+        raise PositionLost("changelog", world.home("a"), 0, -1, -1)
+
+    world.turn()
+    d2.changelog.poll = lost
+    asked = unanswered(d2, times=1)
+    world.wait(3_000, every_ms=50)
+    assert len(asked) >= 2
+    assert d2.is_active()
+    assert d2.engine.seats[world.home("a")].shard.state("a") is not None
 
 
 def test_a_restore_goes_on_in_slices_while_other_shards_work(world, worker):
