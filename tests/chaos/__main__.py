@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 
 from tests.chaos.report import as_json, as_table
@@ -14,6 +15,7 @@ RATE = 30.0
 def main() -> int:
     """Run; return 0 if the verdict is clean."""
     asked = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what runs is stopped
     chaos = Chaos(seed=asked.seed, minutes=asked.minutes, brokers=asked.brokers, rate=asked.rate, say=_say)
     clean = False
     try:

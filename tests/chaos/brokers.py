@@ -36,7 +36,7 @@ class Brokers:
         self.proxy = Proxy()
         for node, port in zip(self.nodes, fronts, strict=True):
             self.proxy.forward(node.id, port, node.behind)
-        self._admin = AdminClient({"bootstrap.servers": self.direct})
+        self._admin = AdminClient({"bootstrap.servers": self.direct, "log_level": 0})
 
     def leader_of(self, topic: str, partition: int) -> int:
         """Return the index of the node that leads a partition."""

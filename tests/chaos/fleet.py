@@ -55,6 +55,13 @@ class Member:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def stopped_by_others(self) -> bool:
+        """Whether somebody holds it still (SIGSTOP), and no fault of ours does."""
+        if self.turn.locked():
+            return False
+        return any(_status(process) == psutil.STATUS_STOPPED for process in self.tree()[:1])
+
     def start(self) -> None:
         """Start it, unless it runs."""
         if not self.alive:
@@ -133,6 +140,11 @@ class Fleet:
         """Return how members ended by themselves."""
         return {member.name: member.exits for member in self.members if member.exits}
 
+    @property
+    def stopped_by_others(self) -> bool:
+        """Whether somebody holds some of it still: no time to judge by."""
+        return any(member.stopped_by_others for member in self.members)
+
     def heal(self) -> None:
         """Have every member run."""
         for member in self.members:
@@ -208,6 +220,13 @@ def send(process: psutil.Process, number: signal.Signals) -> None:
     """Send a signal; nothing happens if the process is gone."""
     with contextlib.suppress(psutil.NoSuchProcess):
         process.send_signal(number)
+
+
+def _status(process: psutil.Process) -> str:
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return psutil.STATUS_DEAD
 
 
 def _runs(process: psutil.Process, module: str) -> bool:

@@ -154,7 +154,7 @@ class Proxy:
         for server in self._servers:
             server.close()
         self._network.troubles = frozenset()
-        while self._network.links:  # noqa: ASYNC110 - their tasks end them
+        while self._network.links:
             for link in self._network.links:
                 link.close()
             await asyncio.sleep(LOOK_S)

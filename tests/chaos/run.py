@@ -133,13 +133,13 @@ class Chaos:
             load.end()
 
     def _until_quiet(self, quiet_s: float) -> float:
-        """Wait until everything has ended. Seconds are counted in steps, so that being paused ourselves costs none."""
+        """Wait until everything has ended. Seconds count in steps, and only while nobody holds us or the others still."""
         jobs = evidence.jobs_of(lines(self.site.folder / "receipts"))
         waited, settled = 0.0, 0.0
         while waited < quiet_s and settled < LATE_DOUBLES_S:
             self._topics.follow(0.5)
             self._tell()
-            waited += 0.5
+            waited += 0.0 if self._fleet.stopped_by_others else 0.5
             left = unfinished(Evidence(jobs, {}, self._topics.ends, {}))
             settled = 0.0 if left else settled + 0.5
         return waited
