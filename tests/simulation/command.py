@@ -1,6 +1,7 @@
 """The command line of the simulation."""
 
 import argparse
+import contextlib
 import gc
 import logging
 import time
@@ -8,9 +9,11 @@ import traceback
 
 import msgspec
 
-from tests.simulation.scenario import PROFILES, profile_of
+from tests.simulation.scenario import PROFILES, has_tiny_bounds, profile_of
+from tests.simulation.tiny import tiny_bounds
+from tests.simulation.variants import VARIANTS, broken
 from tests.simulation.violation import Violation
-from tests.simulation.world import new_world
+from tests.simulation.world import World
 
 SHOWN = 60
 
@@ -37,9 +40,11 @@ def simulate(seed: int, profile: str = "") -> Result:
     gc.collect()
     gc.disable()
     broken, text = "", ""
-    world = new_world(seed, profile)
+    tiny = has_tiny_bounds(seed)
+    world = World(seed, PROFILES[profile], turn_decide_ms=-1 if tiny else 50)
     try:
-        world.run()
+        with tiny_bounds() if tiny else contextlib.nullcontext():
+            world.run()
     except Violation as violation:
         broken, text = violation.invariant, str(violation)
         if violation.__cause__ is not None:
@@ -61,24 +66,45 @@ def simulate(seed: int, profile: str = "") -> Result:
     )
 
 
+def first_red(name: str) -> Result | None:
+    """Return the first seed that finds a broken variant."""
+    variant = VARIANTS[name]
+    with broken(name):
+        for seed in range(variant.seeds):
+            result = simulate(seed, variant.profile)
+            if result.broken:
+                return result
+    return None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__)
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--profile", default="", choices=["", *PROFILES])
+    parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--variant", default="")
     args = parser.parse_args()
+    if args.variants or args.variant:
+        for name in VARIANTS if args.variants else [args.variant]:
+            since = time.process_time()
+            red = first_red(name)
+            print(f"{name:40} {red.seed if red else 'GREEN'!s:6} {time.process_time() - since:5.1f}s {red.text[:110] if red else ''}", flush=True)
+            if red and args.variant:
+                print("\n".join(red.last))
+        return 0
     seeds = [args.seed] if args.seed is not None else range(args.first, args.first + args.seeds)
     failed = 0
-    began = time.monotonic()
+    began = time.process_time()
     for seed in seeds:
-        since = time.monotonic()
+        since = time.process_time()
         result = simulate(seed, args.profile)
-        took = time.monotonic() - since
+        took = time.process_time() - since
         print(f"seed {seed} {result.profile}: {result.jobs} jobs {result.runs} runs {result.happened} happened {took:.2f}s {result.text}")
         if result.broken:
             failed += 1
             if args.seed is not None:
                 print("\n".join(result.last))
-    print(f"{failed} failed, {time.monotonic() - began:.1f}s")
+    print(f"{failed} failed, {time.process_time() - began:.1f}s")
     return 1 if failed else 0

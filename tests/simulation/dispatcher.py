@@ -79,7 +79,7 @@ class DispatcherProcess:
         )
         self.link = Link(self.timeline, world.delay_ms, RELEASE_PATIENCE_MS)
         self.dead = self.stopped = self.busy = False
-        self.leaving = False
+        self.lost_coordinator = False  # it still reaches the other brokers
         self.ambushes: dict[str, Callable[[], None]] = {}
         self.log = SimulatedLog(self, world.broker, world.group)
         self.changelog = SimulatedChangelog(self, world.broker, chance.choice((5, 50, 10_000)))
@@ -157,10 +157,12 @@ class DispatcherProcess:
 
     def go_on(self) -> None:
         self.stopped = False
+        if self.world.chance.random() < 0.5:
+            self.heartbeat()  # the client's own thread may be the first to run
         self.wake(0)
 
     def heartbeat(self) -> None:
-        if not self.dead and not self.stopped and self.link.is_whole:
+        if not (self.dead or self.stopped or self.lost_coordinator) and self.link.is_whole:
             self.log.heartbeat()
 
     def kill(self) -> Disk:

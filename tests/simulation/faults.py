@@ -21,7 +21,7 @@ from tests.simulation.network import Link
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-STEPS = ("poll", "begin", "flush", "fence", "commit", "release", "echo", "in_takeover", "before_commit", "after_commit", "after_store")
+STEPS = ("poll", "decide", "decide", "begin", "flush", "fence", "commit", "release", "echo", "in_takeover", "before_commit", "after_commit", "after_store")
 
 
 class Faults:
@@ -58,6 +58,7 @@ class Faults:
             process.log.read_at_most = None
             process.clock.ahead_ms = 0
             process.link.heal()
+            process.lost_coordinator = False
             if process.stopped:
                 process.go_on()
             process.wake(0)
@@ -141,6 +142,19 @@ class Faults:
         link.down.is_cut = way != "up"
         self._note(name, f"is cut off: {way}")
         self.world.timeline.after(self.chance.choice((800, 5_000, 14_000, 40_000)), link.heal)
+
+    def _lose_coordinator(self) -> None:
+        """Cut a dispatcher off from the group's coordinator alone: it reads, and can't commit."""
+        process = self._dispatcher()
+        if process is not None:
+            self._note(process.name, "has lost its coordinator")
+            self._for_a_while(
+                partial(setattr, process, "lost_coordinator", True),
+                partial(setattr, process, "lost_coordinator", False),
+                2_000,
+                15_000,
+                40_000,
+            )
 
     def _abort(self) -> None:
         process = self._dispatcher()

@@ -28,10 +28,11 @@ class Plan(msgspec.Struct, frozen=True):
 class Handlers:
     """All handlers of one world. While it is calm they are quick and succeed."""
 
-    def __init__(self, chance: random.Random, run_ms: tuple[int, ...], failing: float) -> None:
+    def __init__(self, chance: random.Random, run_ms: tuple[int, ...], failing: float, emitting: float) -> None:
         self._chance = chance
         self._run_ms = run_ms
         self._failing = failing
+        self._emitting = emitting
         self.calm = False
         self.children = 0
 
@@ -45,7 +46,7 @@ class Handlers:
         heeds = chance.random() < 0.8
         if chance.random() < self._failing:
             return self._failed(Plan(run_ms, result, saves, heeds=heeds))
-        emits = self._emits(lease) if chance.random() < 0.15 else ()
+        emits = self._emits(lease) if chance.random() < self._emitting else ()
         return Plan(run_ms, result, saves, heeds=heeds, emits=emits)
 
     def _failed(self, plan: Plan) -> Plan:

@@ -165,8 +165,12 @@ class Ledger:
         if before is None:
             return meta
         if before.owner != owner:
-            alone = values.keys() == {keyspace.META}
-            require(alone, "only who claimed a shard last writes to it", f"{owner} after {before.owner} to {shard}")
+            others = [key for key in values if key != keyspace.META]
+            require(
+                not others,
+                "only who claimed a shard last writes to it",
+                f"{owner} after {before.owner} to {shard}: {others}",
+            )
         back = [
             f"{topic} {before.positions[topic]} -> {offset}"
             for topic, offset in meta.positions.items()

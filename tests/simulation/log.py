@@ -51,18 +51,22 @@ class SimulatedLog(FaultLog):
         self._metadata = (member.member_id, self.group.generation)
 
     def metadata(self) -> object:
-        return self._metadata
+        taken = self._metadata
+        self._pass("decide")  # what comes next may take long
+        return taken
 
     def poll(self, budget: Budget, wait_ms: int) -> Polled:
         if not self._link.is_whole:
             self._pass("poll")
         if not self._link.is_whole:
             return Polled([], [], [], [])
-        polled = super().poll(budget, wait_ms)
+        polled = super().poll(budget, wait_ms)  # without its coordinator it still reads
         self.records_read += len(polled.records)
         return polled
 
     def _assigned(self) -> tuple[list[int], list[int]]:
+        if self._process.lost_coordinator:
+            return [], []
         self.heartbeat()
         member = self._metadata[0]
         again: set[int] = set()
@@ -80,6 +84,8 @@ class SimulatedLog(FaultLog):
 
     def _read(self, key: tuple[int, Input], limit: int, polled: Polled) -> None:
         shard, source = key
+        if key in self._ended and self._next[key] == len(self._broker.log(TOPIC_OF[source], shard)):
+            return
         start = self._broker.start(TOPIC_OF[source], shard)
         require(
             self._next[key] >= start, "nothing unread is deleted", f"{source.name}/{shard}@{self._next[key]}"
@@ -97,6 +103,8 @@ class SimulatedLog(FaultLog):
 
     def _check_member(self, metadata: object) -> None:
         self._reach(MustAbort)
+        if self._process.lost_coordinator:
+            raise MustAbort("the coordinator can't be reached")
         if metadata is not None and not self.group.knows(*metadata):
             raise MustAbort("illegal generation")
 
@@ -159,7 +167,7 @@ class SimulatedLog(FaultLog):
             self._process.later(arrive)
 
     def members(self) -> frozenset[str]:
-        if not self._link.is_whole:
+        if self._process.lost_coordinator or not self._link.is_whole:
             raise LogError("no broker")
         return frozenset(member.member_id for member in self.group.members.values())
 

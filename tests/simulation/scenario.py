@@ -8,6 +8,7 @@ EVERYTHING: dict[str, int] = {
     "stop_dispatcher": 4,
     "pause_in_turn": 6,
     "cut_dispatcher": 5,
+    "lose_coordinator": 3,
     "abort": 6,
     "fenced": 2,
     "unknown_outcome": 4,
@@ -41,6 +42,7 @@ class Profile(msgspec.Struct, frozen=True):
     fault_every_ms: int = 4_000
     run_ms: tuple[int, ...] = (1, 50, 500, 500, 4_000, 15_000, 45_000)
     failing: float = 0.35
+    emitting: float = 0.15
     delayed: float = 0.3
     repeats: float = 0.08
     repeat_after_ms: tuple[int, ...] = (0, 30_000)
@@ -61,6 +63,7 @@ def only(*names: str) -> dict[str, int]:
 LEASES = {
     **only("cut_worker", "stop_worker", "slow_network", "pause_in_turn", "cut_dispatcher", "stop_dispatcher"),
     **only("abort", "unknown_outcome", "read_little", "rebalance", "kill_in_turn", "end_runs", "forge"),
+    **only("lose_coordinator"),
 }
 
 PROFILES: dict[str, Profile] = {
@@ -75,6 +78,43 @@ PROFILES: dict[str, Profile] = {
         late=0.08,
         workers=(4, 5),
     ),
+    "turns": Profile(
+        {
+            **only("abort", "fenced", "read_little", "lose_coordinator", "slow_network", "kill_worker"),
+            "unknown_outcome": 10,
+            "pause_in_turn": 20,
+            "kill_in_turn": 6,
+            "rebalance": 3,
+        },
+        fault_every_ms=1_000,
+        emitting=0.5,
+        chaos_ms=120_000,
+    ),
+    "hand-overs": Profile(
+        {
+            **only("cut_worker", "stop_worker", "slow_network", "kill_dispatcher", "fenced", "end_runs"),
+            **only("lose_coordinator", "unknown_outcome", "abort", "stop_dispatcher"),
+            "rebalance": 8,
+            "rejoin": 8,
+            "cut_worker": 12,
+            "end_runs": 8,
+        },
+        jobs=60,
+        run_ms=(20_000, 60_000, 90_000),
+        failing=0.1,
+        fault_every_ms=1_500,
+        delayed=0.0,
+        late=0.1,
+        workers=(4, 5),
+    ),
+    "deaf": Profile(
+        {"read_little": 10, "cut_worker": 2, "forge": 8, "slow_network": 2, "lose_coordinator": 2, "abort": 2},
+        jobs=80,
+        run_ms=(4_000, 20_000, 60_000),
+        failing=0.2,
+        fault_every_ms=2_000,
+        delayed=0.1,
+    ),
     "short keep": Profile(
         {**EVERYTHING, "read_little": 20, "old_disk": 4, "kill_dispatcher": 6},
         run_ms=(1, 50, 500, 4_000),
@@ -86,7 +126,7 @@ PROFILES: dict[str, Profile] = {
         delayed=0.1,
     ),
     "quiet": Profile(
-        EVERYTHING, chaos_ms=1_800_000, jobs=150, fault_every_ms=40_000, run_ms=(50, 4_000, 200_000)
+        EVERYTHING, chaos_ms=1_000_000, jobs=150, fault_every_ms=40_000, run_ms=(50, 4_000, 200_000)
     ),
     "crowd": Profile(
         EVERYTHING, chaos_ms=120_000, jobs=400, run_ms=(1, 20, 50, 300), shards=(6, 8), dispatchers=(3, 4)
@@ -94,7 +134,16 @@ PROFILES: dict[str, Profile] = {
 }
 
 
+SHARES = (
+    *("everything", "long runs", "short keep", "turns", "everything", "hand-overs", "crowd", "deaf"),
+    *("long runs", "short keep", "everything", "turns", "quiet", "hand-overs"),
+)
+
+
 def profile_of(seed: int) -> str:
-    """Return the name of a seed's profile: each has its share."""
-    shares = ("everything", "long runs", "short keep", "everything", "crowd", "long runs", "quiet", "short keep")
-    return shares[seed % len(shares)]
+    """Return the name of a seed's profile."""
+    return SHARES[seed % len(SHARES)]
+
+
+def has_tiny_bounds(seed: int) -> bool:
+    return seed // len(SHARES) % 2 == 1

@@ -67,6 +67,8 @@ class StoreChecks:
 
     def after_turn(self, process: "DispatcherProcess") -> None:
         self._turns += 1
+        taken = process.engine._fleet.offers._taken
+        require(not taken, "slots taken in a turn are settled with it", process.name)
         for seat in process.engine.seats.values():
             if isinstance(seat.store, JournaledStore):
                 self._check(process.name, seat.number, seat.store)

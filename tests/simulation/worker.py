@@ -128,7 +128,7 @@ class WorkerProcess:
         if self.draining and session.drained(self.clock.mono_ms()):
             self.world.gone(self)
             return
-        self._alarm.set(self.clock.true_ms(session.next_ms()))
+        self._alarm.set(max(self.timeline.ms + 1, self.clock.true_ms(session.next_ms())))
 
     def _on_child(self, kind: str, what: tuple, now_ms: int) -> list[Action]:  # type: ignore[type-arg]
         session = self.session

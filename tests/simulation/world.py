@@ -23,7 +23,7 @@ from tests.simulation.group import Group
 from tests.simulation.handler import EMIT_TOPIC, Handlers
 from tests.simulation.history import History
 from tests.simulation.ledger import Ledger
-from tests.simulation.scenario import PROFILES, Profile, profile_of
+from tests.simulation.scenario import Profile
 from tests.simulation.stores import StoreChecks
 from tests.simulation.timeline import Timeline
 from tests.simulation.violation import Violation, require
@@ -32,7 +32,7 @@ from tests.simulation.worker import POOL, WorkerProcess
 INBOX_TOPIC = f"leases.{POOL}"
 INBOX_KEPT_MS = 600_000
 TRANSACTION_TIMEOUT_MS = 10_000
-SETTLES_MS = 7_200_000
+SETTLES_MS = 1_200_000
 """How long jobs may take to end once nothing goes wrong any more."""
 
 INPUT_TOPICS = frozenset(TOPIC_OF.values())
@@ -41,8 +41,9 @@ INPUT_TOPICS = frozenset(TOPIC_OF.values())
 class World:
     """Broker, group, dispatchers, workers, clients, faults and checks of one seed."""
 
-    def __init__(self, seed: int, profile: Profile) -> None:
+    def __init__(self, seed: int, profile: Profile, *, turn_decide_ms: int = 50) -> None:
         chance = self.chance = random.Random(seed)
+        self._turn_decide_ms = turn_decide_ms
         self.profile = profile
         self.timeline = Timeline(START_MS)
         self.history = History()
@@ -51,12 +52,11 @@ class World:
         self.inboxes = chance.choice((1, 3))
         self.idle_ms = chance.choice((700, 1_000))
         self.slow = False
-        self.bugs = True
         self.ledger = Ledger(self.timeline, self.shards, self.note)
         self.broker = SimulatedBroker(self.shards, self._heard, self.ledger.committed)
         self.group = Group(self.shards, chance)
         self.checks = StoreChecks(self.broker)
-        self.handlers = Handlers(chance, profile.run_ms, profile.failing)
+        self.handlers = Handlers(chance, profile.run_ms, profile.failing, profile.emitting)
         self.config = self._config()
         self._processes: dict[str, DispatcherProcess] = {}
         self._workers: dict[str, WorkerProcess] = {}
@@ -90,6 +90,7 @@ class World:
             Settings({"q": queue}),
             completions_wait_ms=chance.choice((0, 8, 8, 300)),
             delete_every_ms=30_000,
+            turn_decide_ms=self._turn_decide_ms,
         )
 
     def _write_first_metas(self) -> None:
@@ -269,10 +270,6 @@ class World:
         require(not found, "nothing is left", f"{process.name}: {found}")
         reads = [Input(source).name for seat in engine.seats.values() for source in seat.unread]
         require(not reads, "everything is read", f"{process.name}: {reads}")
-
-
-def new_world(seed: int, name: str = "") -> World:
-    return World(seed, PROFILES[name or profile_of(seed)])
 
 
 def _do(what: Callable[[], object]) -> None:
