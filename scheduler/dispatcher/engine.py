@@ -39,6 +39,7 @@ from scheduler.dispatcher.ports import (
     OutcomeUnknown,
     PositionLost,
     Stores,
+    is_empty,
 )
 from scheduler.dispatcher.reading import InputCrashed, Reading
 from scheduler.dispatcher.recovery import Recovery
@@ -81,6 +82,7 @@ class Engine:
         self._clock = clock = EngineClock(world.clock)
         self._fleet: Fleet = new_fleet(log.owner, ground.shards, config.settings, config.timing)
         self._turns = 0
+        self._rests_until_ms = 0  # while nothing comes in, timers and the like are looked at no sooner
         self._suspicion = Suspicion()
         unpublishable, set_aside = Unpublishable(), SetAside()
         self._intake = Intake(
@@ -159,13 +161,13 @@ class Engine:
     # -- the turn ----------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        restoring = self._take_over.go_on(self._seats)
-        polled = self._log.poll(
-            self._budget(), 0 if restoring or self._reading.pending else self._config.wait_ms
-        )
-        metadata = self._log.metadata()
-        self._membership.follow(polled)
+        hurried = self._take_over.go_on(self._seats) or bool(self._reading.pending)
+        polled = self._log.poll(self._budget(), 0 if hurried else self._config.wait_ms)
         mono_ms = self._clock.mono_ms()
+        if not hurried and is_empty(polled) and mono_ms < self._rests_until_ms:
+            return
+        self._rests_until_ms = mono_ms + self._config.rest_ms
+        self._membership.follow(polled)
         known = self._clock.known
         moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
         self._reading.begin(self._seats, polled)
@@ -175,7 +177,7 @@ class Engine:
             moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
         self._reading.note_ends(self._seats, moment)
         self._decide(moment)
-        self._commit(moment, metadata)
+        self._commit(moment)
         self._adopting.send_echoes(self._seats, mono_ms)
         self._housekeeping.run(self._seats, moment)
 
@@ -214,7 +216,7 @@ class Engine:
         seat = self._seats.get(shard)
         return seat is not None and seat.reads
 
-    def _commit(self, moment: Moment, metadata: object) -> None:
+    def _commit(self, moment: Moment) -> None:
         held = [seat for seat in self._seats.values() if seat.stage is not Stage.RESTORING]
         seats = [seat for seat in held if seat.to_commit()]
         if not self._is_due(seats, moment.mono_ms):
@@ -228,7 +230,7 @@ class Engine:
         claimed = [seat for seat in seats if seat.stage is Stage.CLAIMING]
         extra = self._housekeeping.other_offsets(held, moment.mono_ms)
         began_ms = self._clock.mono_ms()
-        last = commit.commit(self._log, parts, metadata, self._world.failpoint, extra=extra)
+        last = commit.commit(self._log, parts, self._log.metadata(), self._world.failpoint, extra=extra)
         records = len(self._reading.taken)
         self._settled()
         for seat in seats:
@@ -279,4 +281,4 @@ class Engine:
             if seat.reads:
                 seat.care.reset()
                 seat.shard.changes.durable = True
-        self._commit(moment, self._log.metadata())
+        self._commit(moment)

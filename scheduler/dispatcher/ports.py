@@ -44,6 +44,11 @@ class Polled(msgspec.Struct):
     ended: list[tuple[int, Input]]
 
 
+def is_empty(polled: Polled) -> bool:
+    """Say whether a poll brought nothing at all."""
+    return not (polled.records or polled.ended or polled.gained or polled.lost)
+
+
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """One record to be produced. `foreign` topics are the users' own: no prefix is added."""
 
@@ -115,7 +120,7 @@ class Log(Protocol):
         """The group member id, empty before the first join."""
 
     def poll(self, budget: Budget, wait_ms: int) -> Polled:
-        """Read what is there from all inputs; wait at most `wait_ms` on `reports` if there is nothing."""
+        """Read what is there from all inputs; wait about `wait_ms` for `reports` if there is nothing."""
 
     def metadata(self) -> object:
         """Return the group metadata as of the last poll; handed to `fence`."""

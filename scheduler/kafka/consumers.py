@@ -79,19 +79,16 @@ class Reader:
             self._average_bytes = max(1, size // taken)
         return taken, size
 
-    def wait(self, seconds: float, into: Polled) -> None:
-        """Wait for one message, at most so long."""
-        try:
-            message = self.consumer.poll(seconds)
-        except (KafkaException, RuntimeError) as broken:
-            self._broken(broken)
-            return
-        if message is not None:
-            self._convert([message], into)
+    def wait(self, seconds: float, records: int, into: Polled) -> None:
+        """Wait so long, or until so many messages are there.
 
-    def _fetched(self, records: int) -> list[Message]:
+        One is not enough: the beats of many workers would make a turn each, and a turn costs much more than a beat.
+        """
+        self._convert(self._fetched(records, seconds), into)
+
+    def _fetched(self, records: int, seconds: float = 0) -> list[Message]:
         try:
-            return self.consumer.consume(records, 0)
+            return self.consumer.consume(records, seconds)
         except (KafkaException, RuntimeError) as broken:
             self._broken(broken)
             return []

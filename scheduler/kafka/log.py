@@ -9,7 +9,16 @@ import msgspec
 from confluent_kafka import KafkaException, TopicPartition
 
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
-from scheduler.dispatcher.ports import Budget, Fenced, LogError, Outgoing, Polled, PositionLost, Record
+from scheduler.dispatcher.ports import (
+    Budget,
+    Fenced,
+    LogError,
+    Outgoing,
+    Polled,
+    PositionLost,
+    Record,
+    is_empty,
+)
 from scheduler.kafka import client_settings
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.consumers import Reader
@@ -25,6 +34,9 @@ REPORTS: Final = TOPIC_OF[Input.REPORTS]
 
 _ASIDE_S: Final = 1.0
 """How long a question beside the turn's own work, from a rebalance callback for example, may hold the turn up."""
+
+_WAIT_FOR: Final = 32
+"""So many reports end a wait. The bytes of these few are not counted beforehand."""
 
 FOLLOWERS: Final[tuple[tuple[Input, ...], ...]] = (
     (Input.REQUESTS, Input.COMMANDS),
@@ -102,7 +114,7 @@ class KafkaLog:
         polled = Polled([], [], [], [])
         if read(self._readers, budget, polled, lambda: self._follow_membership(polled)):
             polled.records.sort(key=_by_urgency)  # stable, so each partition's order stays
-        if wait_ms > 0 and not (polled.records or polled.ended or polled.gained or polled.lost):
+        if wait_ms > 0 and is_empty(polled):
             self._wait(budget, wait_ms, polled)
         if polled.lost:
             _drop(polled)
@@ -110,7 +122,7 @@ class KafkaLog:
         return polled
 
     def _wait(self, budget: Budget, wait_ms: int, polled: Polled) -> None:
-        self._driver.wait(wait_ms / 1000, polled)
+        self._driver.wait(wait_ms / 1000, min(budget.records, _WAIT_FOR), polled)
         if 0 < len(polled.records) < budget.records:
             self._driver.take(budget.records - len(polled.records), budget.size_bytes, polled)
         self._follow_membership(polled)

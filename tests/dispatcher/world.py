@@ -135,7 +135,8 @@ class Dispatcher:
 class World:
     """`S` shards. `start` adds a dispatcher that owns all of them and takes turns until it is active.
 
-    Completions don't wait for company unless a test asks for it: most look at what one turn comes to.
+    Completions don't wait for company, and no turn is rested through, unless a test asks for it: most look at what
+    one turn comes to.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class World:
         self.broker = FaultBroker(shards)
         self.group = Group()
         ground = Ground("cluster", "jobs.", shards, {"changelog": "id-1"}, shards, 24 * 3_600_000)
-        config = {"completions_wait_ms": 0, **config}
+        config = {"completions_wait_ms": 0, "rest_ms": 0, **config}
         self.config = Config(ground, Settings(queues), timing or Timing(), **config)
         self.dispatchers: dict[str, Dispatcher] = {}
         self.checking = True
