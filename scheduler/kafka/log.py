@@ -13,6 +13,7 @@ from scheduler.dispatcher.ports import (
     Budget,
     Fenced,
     LogError,
+    MustAbort,
     Outgoing,
     Polled,
     PositionLost,
@@ -194,6 +195,11 @@ class KafkaLog:
             "no transaction without the driver's offset"
         )
         assert all(offset >= 0 for offset in offsets.values()), offsets
+        if not self.member:
+            # Thrown out, and the client has heard of it in the background. Metadata taken since then may name nobody,
+            # and the broker lets that pass: it takes us for a producer of before there was this fence. A member joins
+            # again only inside poll, so one that has a name now had it when the metadata was taken.
+            raise MustAbort("no member of the group any more")
         partitions = [
             TopicPartition(self._names.full(TOPIC_OF[source]), shard, offset)
             for (shard, source), offset in offsets.items()

@@ -4,6 +4,7 @@ import os
 import time
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import NewTopic
 
 from scheduler.core.inputs import Input
@@ -11,6 +12,7 @@ from scheduler.dispatcher.ports import Fenced, MustAbort, Outgoing
 from scheduler.kafka import transaction
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.client_settings import RECORD_MAX_BYTES
+from scheduler.kafka.log import KafkaLog
 from tests.kafka.seen import Seen, add, at, changelog, committed_keys, produce, topic_of, transact
 
 
@@ -243,6 +245,31 @@ def test_a_refusal_without_a_report_aborts_too(owner, properties, installed):
     owner.log.abort()
     goes_on(owner)
     assert keys_in(properties, installed, "changelog", 0) == [b"m", b"after"]
+
+
+def commit_under(log, metadata):
+    log.begin()
+    add(log, changelog(0, b"stale"))
+    log.flush()
+    log.fence({(0, Input.REPORTS): 0}, metadata)
+    log.commit()
+
+
+def test_an_owner_that_was_thrown_out_does_not_commit_as_nobody(owner, properties, installed, monkeypatch):
+    """The client hears of it in the background, and forgets its name: what it says of itself is what a stranger says."""
+    stranger = Consumer(
+        {"bootstrap.servers": properties["bootstrap.servers"], "group.id": f"{installed.prefix}dispatcher"}
+    )
+    nobody = stranger.consumer_group_metadata()
+    commit_under(owner.log, nobody)  # the broker lets it pass, though the group has a member
+    with monkeypatch.context() as thrown_out:
+        thrown_out.setattr(KafkaLog, "member", "")
+        with pytest.raises(MustAbort, match="no member"):
+            commit_under(owner.log, nobody)
+    owner.log.abort()
+    goes_on(owner)
+    stranger.close()
+    assert keys_in(properties, installed, "changelog", 0) == [b"m", b"stale", b"after"]
 
 
 def test_closing_aborts_what_is_open(owner, properties, installed):
