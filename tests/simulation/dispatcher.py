@@ -54,7 +54,7 @@ class Heard(Recorder):
         process = self._process
         process.note(f"failed: {how}")
         process.world.did[f"turn {how}"] += 1
-        expected = how not in ("position_lost", "job_crashed", "input_crashed")
+        expected = how not in ("job_crashed", "input_crashed")
         require(
             expected or (how == "input_crashed" and process.world.clients.bugs),
             "the engine goes on",

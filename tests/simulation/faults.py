@@ -21,7 +21,10 @@ from tests.simulation.network import Link
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-STEPS = ("poll", "decide", "decide", "begin", "flush", "fence", "commit", "release", "echo", "in_takeover", "before_commit", "after_commit", "after_store")
+STEPS = ("poll", "decide", "begin", "flush", "fence", "commit", "release", "echo", "in_takeover", "before_commit", "after_commit", "after_store")
+
+SLEEPS = ("decide", "begin", "begin", "flush", "commit", "before_commit", "after_commit", "release", "in_takeover")
+"""Where a dispatcher is stopped in its turn: what it goes on with may be nobody's business any more."""
 
 
 class Faults:
@@ -124,11 +127,11 @@ class Faults:
         """Stop a dispatcher between its poll and its commit, or its commit and its leases."""
         process = self._dispatcher()
         if process is not None:
-            process.ambushes[self.chance.choice(STEPS)] = partial(self._sleeps, process)
+            process.ambushes[self.chance.choice(SLEEPS)] = partial(self._sleeps, process)
 
     def _sleeps(self, process: DispatcherProcess) -> None:
         self._note(process.name, "is stopped in its turn")
-        self._for_a_while(process.stop, process.go_on, 100, 3_000, 8_000, 15_000, 25_000)
+        self._for_a_while(process.stop, process.go_on, 100, 3_000, 8_000, 9_500, 15_000, 25_000)
         process.pause(0)
 
     def _cut_dispatcher(self) -> None:
@@ -173,8 +176,6 @@ class Faults:
 
     def _rebalance(self) -> None:
         self.world.group.scramble()
-        for process in self.world.dispatchers():
-            process.wake(self.chance.choice((0, 50, 500)))
 
     def _leave(self) -> None:
         process = self._dispatcher()

@@ -5,6 +5,7 @@ not heard of for a session is thrown out, and what it held is free at once.
 """
 
 import random
+from collections.abc import Callable
 
 import msgspec
 
@@ -21,9 +22,10 @@ class Member(msgspec.Struct):
 class Group:
     """Members by the name of their process."""
 
-    def __init__(self, shards: int, chance: random.Random) -> None:
+    def __init__(self, shards: int, chance: random.Random, changed: Callable[[], None]) -> None:
         self._shards = shards
         self._chance = chance
+        self._changed = changed  # hears of each rebalance
         self._joins = 0
         self.members: dict[str, Member] = {}
         self.generation = 0
@@ -86,13 +88,16 @@ class Group:
         names = list(self.members)
         if names:
             self._targets = {shard: self._chance.choice(names) for shard in range(self._shards)}
-            self.generation += 1
-            self.rebalances += 1
+            self._begin_generation()
+
+    def _begin_generation(self) -> None:
+        self.generation += 1
+        self.rebalances += 1
+        self._changed()
 
     def _rebalance(self) -> None:
         """Even out what members have, and move as little as that takes."""
-        self.generation += 1
-        self.rebalances += 1
+        self._begin_generation()
         names = list(self.members)
         self._targets = {shard: name for shard, name in self._targets.items() if name in self.members}
         if not names:

@@ -13,6 +13,7 @@ from scheduler.dispatcher.ports import (
     OutcomeUnknown,
     Outgoing,
     Polled,
+    PositionLost,
     Restored,
 )
 from tests.dispatcher.fault_log import FaultChangelog, FaultLog
@@ -33,8 +34,9 @@ class SimulatedLog(FaultLog):
         self._process = process
         self._link = process.link
         self.member = ""
-        self._metadata: tuple[str, int] = ("", -1)
+        self._metadata = self._polled = ("", -1)  # as of now, and as of the last poll
         self.records_read = 0
+        self._gone: set[tuple[int, Input]] = set()  # inputs whose loss was told
 
     def _join(self) -> None:
         """It joins at its first poll."""
@@ -51,9 +53,7 @@ class SimulatedLog(FaultLog):
         self._metadata = (member.member_id, self.group.generation)
 
     def metadata(self) -> object:
-        taken = self._metadata
-        self._pass("decide")  # what comes next may take long
-        return taken
+        return self._polled
 
     def poll(self, budget: Budget, wait_ms: int) -> Polled:
         if not self._link.is_whole:
@@ -61,6 +61,8 @@ class SimulatedLog(FaultLog):
         if not self._link.is_whole:
             return Polled([], [], [], [])
         polled = super().poll(budget, wait_ms)  # without its coordinator it still reads
+        self._polled = self._metadata
+        self._pass("decide")  # what comes next may take long
         self.records_read += len(polled.records)
         return polled
 
@@ -87,22 +89,44 @@ class SimulatedLog(FaultLog):
         if key in self._ended and self._next[key] == len(self._broker.log(TOPIC_OF[source], shard)):
             return
         start = self._broker.start(TOPIC_OF[source], shard)
-        require(
-            self._next[key] >= start, "nothing unread is deleted", f"{source.name}/{shard}@{self._next[key]}"
-        )
-        super()._read(key, limit, polled)
+        if self._next[key] < start:
+            self._is_gone(key, start)
+        else:
+            super()._read(key, limit, polled)
+
+    def _is_gone(self, key: tuple[int, Input], start: int) -> None:
+        """Say that the next record is deleted: its holder must never meet that, but who lost the shard may."""
+        (shard, source), wanted = key, self._next[key]
+        holds = self.group.holders.get(shard) == self.owner
+        require(not holds, "nothing unread is deleted", f"{self.owner}: {source.name}/{shard}@{wanted}")
+        if key not in self._gone:
+            self._gone.add(key)
+            raise PositionLost(TOPIC_OF[source], shard, wanted, start, -1)
+
+    def follow(self, shard: int, offsets: dict[Input, int]) -> None:
+        self._gone.difference_update([(shard, source) for source in offsets])
+        super().follow(shard, offsets)
 
     # -- the transaction ---------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin; the broker hears of it when the first record comes."""
+        assert not self.in_transaction, "the last transaction is still open"
+        self._transaction = []
+        self._pass("begin")
 
     def flush(self) -> dict[int, int]:
         self._reach(MustAbort)
         self._raise_if_fenced()
+        self._broker.begin_transaction(self.owner, self._wall_ms())
         last = super().flush()
         self._hear(MustAbort)
         return last
 
     def _check_member(self, metadata: object) -> None:
         self._reach(MustAbort)
+        if self._process.lost_coordinator:
+            self._process.wait_for_broker()
         if self._process.lost_coordinator:
             raise MustAbort("the coordinator can't be reached")
         if metadata is not None and not self.group.knows(*metadata):

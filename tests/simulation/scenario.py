@@ -90,6 +90,18 @@ PROFILES: dict[str, Profile] = {
         emitting=0.5,
         chaos_ms=120_000,
     ),
+    "sleepers": Profile(
+        {
+            **only("stop_dispatcher", "rebalance", "unknown_outcome", "cut_worker"),
+            "pause_in_turn": 20,
+            "lose_coordinator": 8,
+        },
+        jobs=250,
+        run_ms=(50, 4_000, 30_000),
+        fault_every_ms=2_000,
+        delayed=0.1,
+        dispatchers=(3,),
+    ),
     "hand-overs": Profile(
         {
             **only("cut_worker", "stop_worker", "slow_network", "kill_dispatcher", "fenced", "end_runs"),
@@ -136,7 +148,7 @@ PROFILES: dict[str, Profile] = {
 
 SHARES = (
     *("everything", "long runs", "short keep", "turns", "everything", "hand-overs", "crowd", "deaf"),
-    *("long runs", "short keep", "everything", "turns", "quiet", "hand-overs"),
+    *("long runs", "short keep", "everything", "sleepers", "quiet", "hand-overs", "sleepers", "turns"),
 )
 
 

@@ -74,7 +74,7 @@ def store_written_before_commit() -> Patches:
     yield patch.object(commit, "commit", committed_late)
 
 
-@variant("the broker can't refuse a suspended owner's turn")
+@variant("the broker can't refuse a suspended owner's turn", "sleepers", 8)
 def missing_group_metadata() -> Patches:
     original = commit.commit
 
@@ -84,7 +84,7 @@ def missing_group_metadata() -> Patches:
     yield patch.object(commit, "commit", unfenced)
 
 
-@variant("metadata of a membership newer than what the turn has acted on", "turns", 8)
+@variant("metadata of a membership newer than what the turn has acted on", "sleepers", 8)
 def metadata_taken_at_commit() -> Patches:
     original = commit.commit
 
@@ -92,7 +92,7 @@ def metadata_taken_at_commit() -> Patches:
         fence = log.fence
 
         def fence_as_of_now(offsets: Any, metadata: object) -> None:
-            fence(offsets, log.metadata())
+            fence(offsets, log._metadata)
 
         with patch.object(log, "fence", fence_as_of_now):
             return original(log, parts, metadata, failpoint, extra=extra)
@@ -130,16 +130,16 @@ def emits_outside_the_transaction() -> Patches:
     yield patch.object(engine.Engine, "_written", published_at_once)
 
 
-@variant("an old owner that wakes up answers reports of leases that it does not know", "hand-overs", 8)
+@variant("an old owner that wakes up answers reports of leases that it does not know", "sleepers", 8)
 def notices_without_a_transaction() -> Patches:
     original = engine.Engine._commit
 
-    def answered_at_once(self: Any, now: Any, metadata: object) -> None:
+    def answered_at_once(self: Any, now: Any) -> None:
         for each in self._seats.values():
             if each.reads and each.shard.changes.notices and not each.shard.changes.states:
                 commit.release(self._log, each.shard.changes.notices)
                 each.shard.changes.notices.clear()
-        original(self, now, metadata)
+        original(self, now)
 
     yield patch.object(engine.Engine, "_commit", answered_at_once)
 
@@ -193,7 +193,7 @@ def epoch_not_in_meta() -> Patches:
     yield patch.object(shard.Shard, "__init__", reset)
 
 
-@variant("what a dead owner has open may still commit behind the restore")
+@variant("what a dead owner has open may still commit behind the restore", "sleepers", 8)
 def restore_ends_before_open_transactions() -> Patches:
     def begin(self: Any, number: int, offset: int) -> None:
         super(fault_log.FaultChangelog, self).begin(number, offset)

@@ -54,11 +54,11 @@ class World:
         self.slow = False
         self.ledger = Ledger(self.timeline, self.shards, self.note)
         self.broker = SimulatedBroker(self.shards, self._heard, self.ledger.committed)
-        self.group = Group(self.shards, chance)
         self.checks = StoreChecks(self.broker)
         self.handlers = Handlers(chance, profile.run_ms, profile.failing, profile.emitting)
         self.config = self._config()
         self._processes: dict[str, DispatcherProcess] = {}
+        self.group = Group(self.shards, chance, self._rebalanced)
         self._workers: dict[str, WorkerProcess] = {}
         self._boots = self._incarnations = 0
         self._write_first_metas()
@@ -158,6 +158,10 @@ class World:
             for worker in self._workers.values():
                 if worker.inbox == partition and not worker.dead:
                     worker.noticed(stored)
+
+    def _rebalanced(self) -> None:
+        for process in self.dispatchers():
+            process.wake(self.chance.choice((0, 20, 50, 500)))
 
     def delay_ms(self) -> int:
         """Return how long something is under way."""
