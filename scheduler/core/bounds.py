@@ -54,6 +54,7 @@ ATTEMPTS_KEPT: Final = 5
 # -- counters whose bound dead-letters a job -------------------------------------------------------------
 LOSSES_MAX: Final = 3
 UNDELIVERED_MAX: Final = 10
+UNDELIVERED_SUSPECT: Final = 2  # from so many on a job is a suspect, as from its first loss on
 RELEASE_BACKOFF_MIN_MS: Final = 1 * SECOND_MS
 RELEASE_BACKOFF_MAX_MS: Final = 60 * SECOND_MS
 

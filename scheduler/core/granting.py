@@ -99,7 +99,7 @@ def grant(shard: Shard, moment: Moment, state: JobState, free: Free, payer: Queu
         return False
     lease_ms = shard.fleet.settings.queue(state.admitted.queue).lease_ms
     sender = free.sender
-    shard.fleet.offers.take(free, suspect=state.history.losses > 0)
+    shard.fleet.offers.take(free, suspect=state.history.suspect)
     epoch = shard.next_epoch()
     token = moment.chance.token()
     given = Grant(
@@ -149,7 +149,7 @@ def lease_of(shard: int, state: JobState, given: Grant, raw: bytes) -> Lease:
         given.lease_ms,
         given.timeout_ms,
         shard,
-        state.history.losses > 0,
+        state.history.suspect,
         state.admitted.max_attempts,
         state.checkpoint,
         raw,

@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from scheduler.core import bounds
+
 
 class Phase(StrEnum):
     """The state of a job."""
@@ -128,6 +130,15 @@ class History(msgspec.Struct, frozen=True, gc=False):
     timeline: tuple[Event, ...] = ()
     timeline_dropped: int = 0
     stale_epoch: int = 0  # the last epoch whose refused report is on the timeline
+
+    @property
+    def suspect(self) -> bool:
+        """Say whether the job may be what its workers die of: it shares none with another suspect.
+
+        A lease that was never delivered tells little, for a notice can get lost. Two tell of a worker that died
+        sooner than it could beat; if nobody was suspected, all that were leased to it would go on dying together.
+        """
+        return self.losses > 0 or self.undelivered >= bounds.UNDELIVERED_SUSPECT
 
 
 NO_HISTORY: Final = History()

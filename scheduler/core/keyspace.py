@@ -42,10 +42,9 @@ _ORDER: Final = Struct(">BQQ")  # priority, append time, offset: between the lan
 
 def place_of(state: JobState) -> tuple[bytes, bytes]:
     """Return the lane of a ready job, and its key: it stands there by priority, then sequence."""
-    lane = lane_prefix(
-        state.admitted.band, state.admitted.tenant, state.admitted.queue, suspect=state.history.losses > 0
-    )
-    order = _ORDER.pack(state.admitted.priority, state.admitted.submitted_at_ms, state.admitted.offset)
+    admitted = state.admitted
+    lane = lane_prefix(admitted.band, admitted.tenant, admitted.queue, suspect=state.history.suspect)
+    order = _ORDER.pack(admitted.priority, admitted.submitted_at_ms, admitted.offset)
     return lane, lane + order + state.job_id.encode()
 
 

@@ -43,7 +43,7 @@ def states(draw, job_id: str | None = None) -> JobState:
         phase,
         due_ms=draw(times),
         tier=draw(st.integers(0, 5)) if phase is Phase.RETRYING else 0,
-        history=History(losses=draw(st.integers(0, 2))),
+        history=History(losses=draw(st.integers(0, 2)), undelivered=draw(st.integers(0, 3))),
         end=End(1, draw(times)) if ended(phase) else None,
     )
 
@@ -90,7 +90,7 @@ def test_ready_keys_are_ordered_by_lane_then_priority_then_sequence(one, other):
             state.admitted.band,
             state.admitted.tenant,
             state.admitted.queue,
-            state.history.losses > 0,
+            state.history.suspect,
         )
         assert lane < key < keyspace.after(lane)
     if lanes[0] == lanes[1]:

@@ -210,7 +210,7 @@ def test_ten_undelivered_leases_end_a_job(world, worker):
         assert state.history.undelivered == number
         if number < 10:
             assert state.phase == "ready"
-            assert grant_again(world, worker).attempt == 1
+            assert grant_again(world, worker, takes_suspect=True).attempt == 1
     assert (state.phase, state.end.reason) == ("failed", "undeliverable")
     (dead,) = world.dead_letters()
     assert (dead["reason"], dead["undelivered"]) == ("undeliverable", "10")
