@@ -36,7 +36,10 @@ _DAMAGED: Final = "DAMAGED"
 """A file of this name in a store's directory says: reading found damage, begin anew."""
 
 _NOT_CURED_BY_WIPING: Final = (
-    "lock",  # in use, by this process or another one: its files are not ours to delete
+    # In use, by another process or this one: its files are not ours to delete. (Not just "lock": damaged blocks are
+    # told of too, and any word may be in a path.)
+    "While lock file",
+    "lock hold by",
     "No space left",
     "Permission denied",
     "Read-only file system",

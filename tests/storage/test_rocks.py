@@ -111,7 +111,18 @@ def remove_tables(path: Path) -> None:
         table.unlink()
 
 
-@pytest.mark.parametrize("damage", [damage_manifest, damage_current, remove_tables])
+def damage_first_block(path: Path) -> None:
+    """Opening reads the store's position, which is the first key."""
+    for table in path.glob("*.sst"):
+        content = bytearray(table.read_bytes())
+        content[100:2_000] = bytes(1_900)
+        table.write_bytes(content)
+
+
+DAMAGES = [damage_manifest, damage_current, remove_tables, damage_first_block]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_store_is_wiped_once_and_told(stores, wiped, damage):
     path = fill(stores)
     damage(path)
@@ -154,6 +165,27 @@ def test_a_store_in_use_elsewhere_is_left_alone(stores, wiped, tmp_path):
     assert store.get(b"a") == b"1"
     assert wiped == []
     store.close()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_whatever_its_folder_is_called(tmp_path, wiped, damage):
+    stores = RocksStores(tmp_path / "locks", on_wiped=lambda path, cause: wiped.append(path))
+    path = fill(stores)
+    damage(path)
+    stores.open(0).close()
+    assert wiped == [path]
+
+
+def test_a_store_in_use_by_another_process_is_left_alone(stores, wiped, tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with pytest.raises(StoreUnusable, match="lock"):
+            stores.open(0)
+        writer.kill()
+    assert wiped == []
 
 
 def test_a_path_that_cannot_be_made_is_named(tmp_path):
