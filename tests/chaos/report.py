@@ -24,6 +24,7 @@ class Report(msgspec.Struct, frozen=True):
     ended_by_themselves: dict[str, list[str]]
     quiet_after_s: float  # from the last fault to the last end
     left_out: list[str]
+    unfinished: list[str]  # the first of them, with what is known
 
     @property
     def clean(self) -> bool:
@@ -56,6 +57,8 @@ def _rows(report: Report) -> Iterator[str]:
     yield _row("ended by themselves", _counts(ended))
     for reason in report.left_out:
         yield _row("left out", reason)
+    for job in report.unfinished:
+        yield _row("unfinished", job)
     for name in FAULTS:
         yield _row(name.replace("_", " "), getattr(verdict, name))
     yield "clean" if report.clean else "NOT CLEAN"

@@ -4,10 +4,11 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from scheduler.bench.site import Site
+from scheduler.core.job import JobState
 from tests.chaos import evidence
 from tests.chaos.brokers import Brokers
 from tests.chaos.catalogue import ANYWHERE, SEVERAL_BROKERS, SMALL_DISK, Fault
@@ -25,6 +26,7 @@ DISPATCHERS: Final = 3
 WORKERS: Final = 4
 READY_S: Final = 90.0
 TELL_EVERY_S: Final = 15.0
+SHOWN: Final = 10
 LATE_DOUBLES_S: Final = 3.0
 """A second completion would have shown by then."""
 
@@ -60,7 +62,11 @@ class Chaos:
         self._say("faults are over: healing")
         self._heal()
         quiet_after_s = self._until_quiet(quiet_s)
-        return self._report(quiet_after_s, judge(self._evidence()))
+        states = self._topics.states()
+        found = self._evidence(states)
+        return self._report(
+            quiet_after_s, judge(found), [_known(found, states, job) for job in unfinished(found)[:SHOWN]]
+        )
 
     def close(self, *, keep: bool) -> None:
         self._fleet.close()
@@ -118,12 +124,14 @@ class Chaos:
 
     _told = 0.0
 
-    def _tell(self) -> None:
+    def _tell(self, left: str = "") -> None:
         if time.monotonic() < self._told + TELL_EVERY_S:
             return
         self._told = time.monotonic()
         done = self._world.done
-        self._say(f"{len(self._topics.ends)} jobs have ended; {done['kills']} kills, {done['stops']} stops")
+        self._say(
+            f"{len(self._topics.ends)} jobs have ended; {done['kills']} kills, {done['stops']} stops{left}"
+        )
 
     def _heal(self) -> None:
         self._brokers.heal()
@@ -138,17 +146,17 @@ class Chaos:
         waited, settled = 0.0, 0.0
         while waited < quiet_s and settled < LATE_DOUBLES_S:
             self._topics.follow(0.5)
-            self._tell()
             waited += 0.0 if self._fleet.stopped_by_others else 0.5
             left = unfinished(Evidence(jobs, {}, self._topics.ends, {}))
             settled = 0.0 if left else settled + 0.5
+            self._tell(f"; {len(left)} are left")
         return waited
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self, states: Mapping[str, JobState]) -> Evidence:
         folder = self.site.folder
         lost = {
             job: state.history.losses + state.history.undelivered + state.history.releases
-            for job, state in self._topics.states().items()
+            for job, state in states.items()
         }
         return Evidence(
             evidence.jobs_of(lines(folder / "receipts")),
@@ -158,7 +166,7 @@ class Chaos:
             tuple(self._world.frozen),
         )
 
-    def _report(self, quiet_after_s: float, verdict: Verdict) -> Report:
+    def _report(self, quiet_after_s: float, verdict: Verdict, left: list[str]) -> Report:
         done = self._world.done
         return Report(
             self._seed,
@@ -173,4 +181,12 @@ class Chaos:
             self._fleet.exits(),
             quiet_after_s,
             self._fleet.left_out,
+            left,
         )
+
+
+def _known(found: Evidence, states: Mapping[str, JobState], job: str) -> str:
+    """Say what is known of a job that has not ended."""
+    state, runs = states.get(job), found.runs.get(job, [])
+    phase = f"{state.phase}, epoch {state.epoch}" if state is not None else "no state"
+    return f"{job} {phase}; {len(runs)} runs{', the last as ' + repr(runs[-1]) if runs else ''}"
