@@ -246,10 +246,11 @@ class Engine:
 
     def _is_due(self, seats: list[Seat], mono_ms: int) -> bool:
         """Say whether a transaction is needed now. While an input is suspected, each turn stands for itself."""
-        config = self._config
+        positions_ms, wait_ms = self._config.positions_every_ms, self._config.completions_wait_ms
+        if any(seat.must_commit(mono_ms, positions_ms, wait_ms) for seat in seats):
+            return True
         alone = not self._suspicion.is_idle() or self._reading.full()
-        wait_ms = 0 if alone else config.completions_wait_ms
-        return any(seat.must_commit(mono_ms, config.positions_every_ms, wait_ms) for seat in seats)
+        return alone and any(seat.must_commit(mono_ms, positions_ms, 0) for seat in seats)
 
     def _settled(self) -> None:
         """Say that what was taken has committed, or decided nothing."""

@@ -32,6 +32,9 @@ class Stage(Enum):
     ACTIVE = auto()
 
 
+_READING = (Stage.ADOPTING, Stage.ACTIVE)
+
+
 class Seat:
     """One shard held by this process."""
 
@@ -74,7 +77,7 @@ class Seat:
     @property
     def reads(self) -> bool:
         """Whether inputs are being read."""
-        return self.stage in (Stage.ADOPTING, Stage.ACTIVE)
+        return self.stage in _READING
 
     def read_to_end(self, source: Input) -> bool:
         """Say whether every record of an input has been acted upon, or waits in its room."""
