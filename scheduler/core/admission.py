@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler.core.digest import digest
 from scheduler.core.ending import expire, lifecycle
-from scheduler.core.job import Admitted, JobState, Phase, born
+from scheduler.core.job import READY, SCHEDULED, Admitted, JobState, born
 from scheduler.core.moment import Moment
 from scheduler.core.shard import Shard
 from scheduler.core.spec import BAND_NAMES, Band, JobSpec
@@ -64,7 +64,7 @@ def _new_state(submitted: Submitted, content: bytes, now_ms: int) -> JobState:
         spec.labels,
         spec.expires_at_ms,
     )
-    phase = born(Phase.SCHEDULED if waits else Phase.READY)
+    phase = born(SCHEDULED if waits else READY)
     return JobState(spec.job_id, admitted, phase, due_ms=spec.run_at_ms if waits else 0)
 
 

@@ -3,7 +3,18 @@
 import msgspec
 
 from scheduler.core.history import error_of
-from scheduler.core.job import NO_HISTORY, End, ErrorInfo, JobState, Phase, move
+from scheduler.core.job import (
+    CANCELLED,
+    EXPIRED,
+    FAILED,
+    NO_HISTORY,
+    SUCCEEDED,
+    End,
+    ErrorInfo,
+    JobState,
+    Phase,
+    move,
+)
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import DeadLetter, DeathReason, Lifecycle
 from scheduler.core.shard import Shard
@@ -14,7 +25,7 @@ def succeed(shard: Shard, moment: Moment, state: JobState, *, result: bytes, res
     """End a job well; its record goes."""
     keep_ms = shard.fleet.settings.queue(state.admitted.queue).keep_succeeded_ms
     end = End(moment.now_ms, moment.now_ms + keep_ms, result=result, result_omitted=result_omitted)
-    _end(shard, moment, state, Phase.SUCCEEDED, end)
+    _end(shard, moment, state, SUCCEEDED, end)
     shard.drop_spec(state.job_id)
 
 
@@ -23,14 +34,14 @@ def cancel(
 ) -> None:
     """End a job as cancelled; its record goes."""
     keep_ms = shard.fleet.settings.queue(state.admitted.queue).keep_cancelled_ms
-    _end(shard, moment, state, Phase.CANCELLED, End(moment.now_ms, moment.now_ms + keep_ms, reason, error))
+    _end(shard, moment, state, CANCELLED, End(moment.now_ms, moment.now_ms + keep_ms, reason, error))
     shard.drop_spec(state.job_id)
 
 
 def expire(shard: Shard, moment: Moment, state: JobState) -> None:
     """End a job whose time to run is over before it began; its record goes."""
     keep_ms = shard.fleet.settings.queue(state.admitted.queue).keep_cancelled_ms
-    _end(shard, moment, state, Phase.EXPIRED, End(moment.now_ms, moment.now_ms + keep_ms, "expired"))
+    _end(shard, moment, state, EXPIRED, End(moment.now_ms, moment.now_ms + keep_ms, "expired"))
     shard.drop_spec(state.job_id)
 
 
@@ -38,7 +49,7 @@ def dead_letter(shard: Shard, moment: Moment, state: JobState, reason: DeathReas
     """End a job as failed; its record stays as long as its state, and goes to the dead-letter topic as it came."""
     keep_ms = shard.fleet.settings.queue(state.admitted.queue).keep_failed_ms
     error = error_of(state.history)
-    _end(shard, moment, state, Phase.FAILED, End(moment.now_ms, moment.now_ms + keep_ms, reason, error))
+    _end(shard, moment, state, FAILED, End(moment.now_ms, moment.now_ms + keep_ms, reason, error))
     shard.changes.counts["dead_lettered", reason] += 1
     raw = shard.raw_spec(state.job_id) or b""
     headers = _headers(shard, state, reason, error or ErrorInfo())
@@ -89,7 +100,7 @@ def _end(shard: Shard, moment: Moment, state: JobState, phase: Phase, end: End) 
         end=end,
         due_ms=0,
         tier=0,
-        checkpoint=b"" if phase is Phase.SUCCEEDED else state.checkpoint,
+        checkpoint=b"" if phase is SUCCEEDED else state.checkpoint,
     )
     shard.put(ended)
     shard.changes.counts["finished", BAND_NAMES[state.admitted.band], state.admitted.queue, phase] += 1

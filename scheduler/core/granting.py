@@ -6,7 +6,7 @@ from scheduler.core import keyspace
 from scheduler.core.crash import JobCrashed
 from scheduler.core.ending import dead_letter, expire
 from scheduler.core.fleet import Fleet
-from scheduler.core.job import Grant, JobState, Phase, move
+from scheduler.core.job import LEASED, READY, Grant, JobState, move
 from scheduler.core.leases import Renewal
 from scheduler.core.match import Pool, Queue
 from scheduler.core.moment import Moment
@@ -81,7 +81,7 @@ def _serve(
 def _startable(shard: Shard, moment: Moment, job_id: str, key: bytes) -> JobState | None:
     """Return the state of the ready job that a key stands for; None if it stands for none any more."""
     state = shard.state(job_id)
-    if state is None or state.phase is not Phase.READY or keyspace.ready_key(state) != key:
+    if state is None or state.phase is not READY or keyspace.ready_key(state) != key:
         return None
     if 0 < state.admitted.expires_at_ms <= moment.now_ms:
         expire(shard, moment, state)
@@ -114,7 +114,7 @@ def grant(shard: Shard, moment: Moment, state: JobState, free: Free, payer: Queu
         sender.inbox,
         moment.now_ms,
     )
-    leased = move(state, Phase.LEASED, epoch=epoch, grant=given, due_ms=0)
+    leased = move(state, LEASED, epoch=epoch, grant=given, due_ms=0)
     shard.put(leased)
     shard.notify(sender.pool, sender.inbox, lease_of(shard.number, leased, given, raw))
     estimate = shard.fleet.estimates.get(

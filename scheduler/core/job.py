@@ -30,6 +30,9 @@ class Phase(StrEnum):
     EXPIRED = "expired"
 
 
+SCHEDULED, BLOCKED, READY, LEASED, RETRYING, SUCCEEDED, FAILED, CANCELLED, EXPIRED = Phase
+"""The members by themselves, for what runs for every job: looking one up in its Enum takes 70 ns, up to Python 3.11."""
+
 LIVE: Final = frozenset({Phase.SCHEDULED, Phase.BLOCKED, Phase.READY, Phase.LEASED, Phase.RETRYING})
 ENDED: Final = frozenset(Phase) - LIVE
 

@@ -14,7 +14,20 @@ from scheduler.core import bounds
 from scheduler.core.emitting import emit_all, refused_topics
 from scheduler.core.ending import cancel, dead_letter, succeed
 from scheduler.core.history import with_attempt, with_event
-from scheduler.core.job import ENDED, Attempt, Ending, ErrorInfo, Event, JobState, Phase, grant_of, move
+from scheduler.core.job import (
+    ENDED,
+    LEASED,
+    READY,
+    RETRYING,
+    Attempt,
+    Ending,
+    ErrorInfo,
+    Event,
+    JobState,
+    Phase,
+    grant_of,
+    move,
+)
 from scheduler.core.moment import Moment
 from scheduler.core.notices import Revoke
 from scheduler.core.outputs import DeathReason, RetryOut, RetryRecord
@@ -33,8 +46,8 @@ from scheduler.core.reports import (
 from scheduler.core.retry import backoff_ms, release_backoff_ms, tier_for
 from scheduler.core.shard import Shard
 
-_LATE_DONE = frozenset({Phase.LEASED, Phase.READY, Phase.RETRYING})
-_ONLY_LIVE = frozenset({Phase.LEASED})
+_LATE_DONE = frozenset({LEASED, READY, RETRYING})
+_ONLY_LIVE = frozenset({LEASED})
 
 
 def on_offer(shard: Shard, moment: Moment, offer: Offer) -> None:
@@ -54,7 +67,7 @@ def on_done(shard: Shard, moment: Moment, done: Done, *, unpublished: str = "") 
     if unpublished:
         _refuse_emits(shard, moment, state, unpublished)
         return
-    late = state.phase is not Phase.LEASED
+    late = state.phase is not LEASED
     shard.changes.counts["attempts", state.admitted.queue, "late_ok" if late else "ok"] += 1
     if done.emits:
         emit_all(shard, moment, state, done.emits)
@@ -110,7 +123,7 @@ def on_release(shard: Shard, moment: Moment, release: Release) -> None:
     elif reason in (ReleaseReason.TOO_LATE, ReleaseReason.UNKNOWN_TYPE):
         _back_off(shard, moment, state, release)
     elif reason is ReleaseReason.BUSY:
-        shard.put(move(state, Phase.READY))
+        shard.put(move(state, READY))
     else:
         _hand_back(shard, moment, state, release)
 
@@ -138,7 +151,7 @@ def lose(shard: Shard, moment: Moment, state: JobState) -> None:
     if history.losses >= bounds.LOSSES_MAX:
         dead_letter(shard, moment, state, DeathReason.LOST)
     else:
-        shard.put(move(state, Phase.READY))
+        shard.put(move(state, READY))
 
 
 def timed_out(shard: Shard, moment: Moment, state: JobState, sender: Sender | None) -> None:
@@ -258,7 +271,7 @@ def wait(shard: Shard, moment: Moment, state: JobState, delay_ms: int) -> None:
     tier = tier_for(delay_ms)
     if tier is not None:
         shard.changes.outputs.append(RetryOut(tier, RetryRecord(state.job_id, state.epoch, due_ms)))
-    shard.put(move(state, Phase.RETRYING, due_ms=due_ms, tier=0 if tier is None else tier + 1))
+    shard.put(move(state, RETRYING, due_ms=due_ms, tier=0 if tier is None else tier + 1))
 
 
 def _snooze(shard: Shard, moment: Moment, state: JobState, delay_ms: int) -> None:
@@ -272,7 +285,7 @@ def _back_off(shard: Shard, moment: Moment, state: JobState, release: Release) -
 
 
 def _hand_back(shard: Shard, moment: Moment, state: JobState, release: Release) -> None:
-    shard.put(move(_released(state, moment, release), Phase.READY))
+    shard.put(move(_released(state, moment, release), READY))
 
 
 def _released(state: JobState, moment: Moment, release: Release) -> JobState:

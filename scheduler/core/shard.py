@@ -14,7 +14,7 @@ from scheduler.core.fleet import Fleet
 from scheduler.core.head import Head
 from scheduler.core.index import index_keys
 from scheduler.core.inputs import SUBMITS, Input
-from scheduler.core.job import JobState, Phase
+from scheduler.core.job import FAILED, LEASED, READY, JobState
 from scheduler.core.leases import Leases, Renewal
 from scheduler.core.notices import Notice
 from scheduler.core.spec import JobSpec
@@ -100,14 +100,14 @@ class Shard:
         """Let `new` be the state of its job."""
         old = self.state(new.job_id)
         self.changes.states[new.job_id] = new
-        if new.phase is _READY and self._grants and (old is None or old.phase is not _READY):
+        if new.phase is READY and self._grants and (old is None or old.phase is not READY):
             self._line_up(new)
 
     def drop(self, job_id: str) -> None:
         """Forget a job altogether."""
         old = self.state(job_id)
         self.changes.states[job_id] = None
-        if old is not None and old.phase is Phase.FAILED:
+        if old is not None and old.phase is FAILED:
             self.changes.specs[job_id] = None  # the others' records went at their end
 
     def put_spec(self, job_id: str, raw: bytes) -> None:
@@ -141,7 +141,7 @@ class Shard:
         self._grants = True
         self.fleet.matcher.load(self.number, list(self._read_lanes()), self._view.scan)
         for state in self.changes.states.values():
-            if state is not None and state.phase is Phase.READY:
+            if state is not None and state.phase is READY:
                 self._line_up(state)
 
     def stop_granting(self) -> None:
@@ -193,11 +193,11 @@ class Shard:
         """Keep the states that will be asked for soon: all leased ones, and ready ones while there is room."""
         live, ready, specs = self._live, self._ready, self._ready_specs
         for job_id, new in self.changes.states.items():
-            if new is not None and new.phase is _LEASED:
+            if new is not None and new.phase is LEASED:
                 live[job_id] = new
             else:
                 live.pop(job_id, None)
-            if new is not None and new.phase is _READY and len(ready) < self._ready_kept:
+            if new is not None and new.phase is READY and len(ready) < self._ready_kept:
                 ready[job_id] = new
             else:
                 ready.pop(job_id, None)
@@ -228,7 +228,7 @@ class Shard:
     def _read_leased(self) -> Iterator[JobState]:
         for key in walk(self._view.scan, keyspace.LEASED):
             state = self._view.state(key[1:].decode())
-            if state is None or state.phase is not Phase.LEASED:
+            if state is None or state.phase is not LEASED:
                 raise AssertionError(f"shard {self.number}: index and state of {key[1:]!r} differ")
             yield state
 
@@ -264,6 +264,5 @@ def walk(
 _WALK = 1_024
 _READY_KEPT = 32_768  # over all shards: with their records, at most 64 MiB
 _READY_SPEC_BYTES = 1_024
-_READY, _LEASED = Phase.READY, Phase.LEASED  # asked for often, and a member of an Enum costs more than a name
 _TIMER = keyspace.TIMER[0]
 _DROP = keyspace.DROP[0]

@@ -9,7 +9,20 @@ from scheduler.core.crash import JobCrashed
 from scheduler.core.ending import cancel, dead_letter, expire, shrink
 from scheduler.core.granting import lease_of
 from scheduler.core.inputs import SUBMITS
-from scheduler.core.job import ENDED, End, Ending, Grant, JobState, Phase, grant_of, move
+from scheduler.core.job import (
+    ENDED,
+    FAILED,
+    LEASED,
+    READY,
+    RETRYING,
+    SCHEDULED,
+    End,
+    Ending,
+    Grant,
+    JobState,
+    grant_of,
+    move,
+)
 from scheduler.core.leases import Renewal
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import DeathReason, RetryRecord
@@ -35,15 +48,13 @@ def wake_due(shard: Shard, moment: Moment, limit: int) -> int:
 
 def _wake(shard: Shard, moment: Moment, job_id: str) -> None:
     state = shard.state(job_id)
-    if state is None or state.phase in ENDED or state.phase is Phase.LEASED:
+    if state is None or state.phase in ENDED or state.phase is LEASED:
         return
     if 0 < state.admitted.expires_at_ms <= moment.now_ms:
         expire(shard, moment, state)
-    elif (
-        state.phase in (Phase.SCHEDULED, Phase.RETRYING) and state.due_ms <= moment.now_ms and not state.tier
-    ):
+    elif state.phase in (SCHEDULED, RETRYING) and state.due_ms <= moment.now_ms and not state.tier:
         shard.changes.counts[("woken",)] += 1
-        shard.put(move(state, Phase.READY))
+        shard.put(move(state, READY))
 
 
 def drop_old(shard: Shard, moment: Moment, limit: int) -> int:
@@ -76,7 +87,7 @@ def _drop(shard: Shard, moment: Moment, job_id: str, drop_at_ms: int) -> bool:
 def _forget(shard: Shard, moment: Moment, state: JobState, end: End) -> None:
     until_ms = end.at_ms + shard.fleet.settings.queue(state.admitted.queue).keep_keys_ms
     if state.admitted.has_key and not end.stub and until_ms > moment.now_ms:
-        if state.phase is Phase.FAILED:
+        if state.phase is FAILED:
             shard.drop_spec(state.job_id)
         shard.put(shrink(state, until_ms))
     else:
@@ -91,10 +102,10 @@ def _read_past(shard: Shard, at_ms: int) -> bool:
 def on_retry(shard: Shard, moment: Moment, record: RetryRecord) -> None:
     """Take a job out of its retry topic. Early, late and doubled records do no harm: the state is the truth."""
     state = shard.state(record.job_id)
-    if state is None or state.phase is not Phase.RETRYING or state.epoch != record.epoch or not state.tier:
+    if state is None or state.phase is not RETRYING or state.epoch != record.epoch or not state.tier:
         shard.changes.counts[("retry_records_ignored",)] += 1
     elif state.due_ms <= moment.now_ms:
-        shard.put(move(state, Phase.READY, tier=0))
+        shard.put(move(state, READY, tier=0))
     else:
         shard.put(msgspec.structs.replace(state, tier=0))
 
@@ -118,9 +129,9 @@ def wake_overdue(shard: Shard, moment: Moment, tiers: AbstractSet[int], limit: i
 
 def _wake_missed(shard: Shard, job_id: str, tiers: AbstractSet[int]) -> bool:
     state = shard.state(job_id)
-    if state is None or state.phase is not Phase.RETRYING or state.tier - 1 not in tiers:
+    if state is None or state.phase is not RETRYING or state.tier - 1 not in tiers:
         return False
-    shard.put(move(state, Phase.READY, tier=0))
+    shard.put(move(state, READY, tier=0))
     shard.changes.counts[("retry_records_missed",)] += 1
     return True
 
@@ -133,7 +144,7 @@ def expire_leases(shard: Shard, moment: Moment, echo_produced_at_ms: int) -> Non
     for entry in shard.leases.expired(echo_produced_at_ms)[: bounds.TURN_EXPIRIES]:
         try:
             state = shard.state(entry.job_id)
-            if state is not None and state.phase is Phase.LEASED and state.epoch == entry.epoch:
+            if state is not None and state.phase is LEASED and state.epoch == entry.epoch:
                 shard.settle(entry.job_id, moment.mono_ms - entry.granted_at_ms)
                 _expire_lease(shard, moment, state, grant_of(state))
         except Exception as error:
@@ -159,7 +170,7 @@ def _undelivered(shard: Shard, moment: Moment, state: JobState) -> None:
     if history.undelivered >= bounds.UNDELIVERED_MAX:
         dead_letter(shard, moment, state, DeathReason.UNDELIVERABLE)
     else:
-        shard.put(move(state, Phase.READY))
+        shard.put(move(state, READY))
 
 
 def end_overlong(shard: Shard, moment: Moment) -> None:
@@ -177,7 +188,7 @@ def end_overlong(shard: Shard, moment: Moment) -> None:
 def _end_overlong(shard: Shard, job_id: str) -> None:
     state = shard.state(job_id)
     given = state.grant if state is not None else None
-    if state is None or given is None or state.phase is not Phase.LEASED or given.ending is not Ending.NONE:
+    if state is None or given is None or state.phase is not LEASED or given.ending is not Ending.NONE:
         return
     state = msgspec.structs.replace(state, grant=msgspec.structs.replace(given, ending=Ending.TIMEOUT))
     shard.put(state)
@@ -206,7 +217,7 @@ def resend_leases(shard: Shard) -> int:
     sent = 0
     for state in shard.live():
         current = shard.state(state.job_id)
-        if current is None or current.phase is not Phase.LEASED or current.epoch != state.epoch:
+        if current is None or current.phase is not LEASED or current.epoch != state.epoch:
             continue
         given = grant_of(current)
         raw = shard.raw_spec(state.job_id)

@@ -6,7 +6,7 @@ as free once its report is read, and the report stays in Kafka until the end has
 """
 
 from scheduler.core.changes import Changes
-from scheduler.core.job import ENDED, Phase
+from scheduler.core.job import ENDED, LEASED
 from scheduler.core.outputs import Lifecycle
 
 
@@ -23,6 +23,6 @@ def can_wait(changes: Changes) -> bool:
     read = changes.read
     for job_id, new in changes.states.items():
         old = read[job_id]
-        if new is None or new.phase not in ENDED or old is None or old.phase is not Phase.LEASED:
+        if new is None or new.phase not in ENDED or old is None or old.phase is not LEASED:
             return False
     return True
