@@ -1,0 +1,34 @@
+"""The short form of `scripts/chaos`: each kind of fault about once, on one broker."""
+
+import os
+
+import pytest
+
+from scheduler import devkafka
+from tests.chaos.report import as_table
+from tests.chaos.run import Chaos
+
+SEED = 1
+MINUTES = 0.75
+RATE = 20.0
+QUIET_S = 240.0
+"""A bound for a system that hangs; one that does not is quiet after a quarter of it."""
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def test_whatever_happens_nothing_is_lost_and_nothing_runs_twice_at_once() -> None:
+    try:
+        chaos = Chaos(seed=SEED, minutes=MINUTES, brokers=1, rate=RATE, say=print)
+    except devkafka.DevKafkaError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"no broker: {error}")
+        pytest.skip(f"no broker: {error}")
+    try:
+        report = chaos.run(QUIET_S)
+    finally:
+        chaos.close(keep=False)
+    assert report.clean, as_table(report)
+    assert report.verdict.succeeded > 0
+    assert report.kills > 0
+    assert report.stops > 0
