@@ -84,6 +84,8 @@ class OfferBook:
         self._rested_until_ms = 0
         self._turn = murmur2(boot_id) % shards
         self._stride = _stride(shards)
+        self._took_suspects = [0] * shards  # by partition: the number of the last flag that went there
+        self._flags = 0
 
     # -- slots -------------------------------------------------------------------------------------
 
@@ -263,14 +265,27 @@ class OfferBook:
             current.partitions.add(partition)
             current.slots[kind] += slots
             self._offered[kind] += slots
-            placed.append(Placed(partition, current.sequence, slots, LOWEST_BAND[kind], flag))
-            current.takes_suspect |= flag
-            flag = False
+            placed.append(Placed(partition, current.sequence, slots, LOWEST_BAND[kind], takes_suspect=False))
+        if flag:
+            self._flag(placed)
+            current.takes_suspect = True
         known = self._sent.get(current.sequence)
         kinds = {kind for kind, _ in shares}.union(known.kinds if known else ())
         # Who joins a round later counts from the round's first record: earlier than true, so it is safe.
         self._sent[current.sequence] = Sent(current.sent_ms, tuple(sorted(kinds)))
         return placed
+
+    def _flag(self, placed: list[Placed]) -> None:
+        """Let one record take a suspect: that to the partition which had to wait longest for it.
+
+        Always the first record would not do: with so many records a round and so many partitions it can be the same
+        few partitions for ever, and the suspects of all the others would wait as long.
+        """
+        open_ones = [n for n, record in enumerate(placed) if record.lowest_band == placed[0].lowest_band]
+        chosen = min(open_ones, key=lambda n: self._took_suspects[placed[n].partition])
+        placed[chosen] = msgspec.structs.replace(placed[chosen], takes_suspect=True)
+        self._flags += 1
+        self._took_suspects[placed[chosen].partition] = self._flags
 
     def _next_partition(self, used: set[int]) -> int:
         while self._turn in used:

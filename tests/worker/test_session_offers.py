@@ -149,6 +149,14 @@ def test_one_record_of_a_round_takes_a_suspect():
     assert flags(Play(slots=8)) == 1
 
 
+@pytest.mark.parametrize(("count", "shards"), [(4, 4), (2, 4), (8, 8), (3, 9), (5, 12), (4, 64)])
+def test_every_partition_is_offered_a_slot_for_a_suspect_in_time(count, shards):
+    play = Play(slots=count, shards=shards)
+    play.pass_ms(4_000 * shards * 2)
+    taken = {action.partition for action in play.sent if getattr(action.report, "takes_suspect", False)}
+    assert taken == set(range(shards))
+
+
 def test_while_a_suspect_runs_no_offer_takes_another():
     play = Play(slots=4)
     run = play.lease(suspect=True)
