@@ -15,10 +15,12 @@ from confluent_kafka.admin import (
 
 from scheduler import devkafka
 from scheduler.devkafka.java_cluster import JavaCluster
+from scheduler.devkafka.node import Node
 from scheduler.devkafka.ports import LOOPBACK, free_ports
 from tests.chaos.proxy import Proxy
 
 ASK_S: Final = 10.0
+START_TRIES: Final = 3
 
 
 class Brokers:
@@ -60,11 +62,21 @@ class Brokers:
         for future in self._admin.incremental_alter_configs(resources, request_timeout=ASK_S).values():
             future.result()
 
+    def start(self, node: Node) -> None:
+        """Start a broker and wait until it answers; on a busy machine a start may take more than one try."""
+        for _ in range(START_TRIES - 1):
+            try:
+                node.start()
+            except devkafka.BrokerFailedError:
+                continue
+            return
+        node.start()
+
     def heal(self) -> None:
         """Have every broker run and answer."""
         for node in self.nodes:
             node.resume()
-            node.start()
+            self.start(node)
 
     def close(self) -> None:
         self.proxy.close()

@@ -45,7 +45,7 @@ def restart_brokers(world: World, chance: random.Random) -> None:
                 return
             world.count("restarts")
             node.stop()
-            node.start()
+            world.brokers.start(node)
 
 
 def too_few_in_sync(world: World, chance: random.Random) -> None:
@@ -59,7 +59,7 @@ def too_few_in_sync(world: World, chance: random.Random) -> None:
             node.stop()
             world.pause(chance.uniform(5, 14))
         finally:
-            node.start()
+            brokers.start(node)
             brokers.require_in_sync(world.prefix, len(brokers.nodes) - 1)
 
 
@@ -69,4 +69,4 @@ def _kill(world: World, node: Node, chance: random.Random) -> None:
     try:
         world.pause(chance.uniform(0, 5))
     finally:
-        node.start()
+        world.brokers.start(node)
