@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tests.chaos.catalogue import Fault
 
-EVERY_S = 1.6
+EVERY_S = 1.9
 """A fault comes this often on average."""
 
 

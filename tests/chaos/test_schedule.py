@@ -21,7 +21,7 @@ def test_it_holds_every_kind_of_fault_and_lies_within_the_run():
 def test_ten_minutes_hold_more_than_two_hundred_kills_and_stops():
     sudden = ("kill_", "stop_", "freeze_")
     for seed in range(20):
-        assert sum(each.fault.name.startswith(sudden) for each in plan(seed, 600, FAULTS)) > 250
+        assert sum(each.fault.name.startswith(sudden) for each in plan(seed, 600, FAULTS)) > 220
 
 
 def test_a_short_run_takes_some_of_the_kinds():
