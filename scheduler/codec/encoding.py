@@ -71,7 +71,7 @@ class _Encoder(SourceWriter):
 
     def _lengthy(self, variable: str) -> list[str]:
         return [
-            f"NUMBERS[len({variable})] if len({variable}) < 8192 else put_long(len({variable}))",
+            f"NUMBERS[n] if (n := len({variable})) < 8192 else put_long(n)",
             variable,
         ]
 
