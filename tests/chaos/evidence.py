@@ -48,12 +48,17 @@ class Freeze(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """All of it. `lost` is how many leases of a job its state says were lost, undelivered or handed back."""
+    """All of it.
+
+    `lost` is how many leases of a job its state says were lost, undelivered or handed back. `dead` is how many dead
+    letters a job has, and under no name how many records were quarantined.
+    """
 
     jobs: Mapping[str, Job]
     runs: Mapping[str, list[Run]]  # by job, in the order of epochs
     ends: Mapping[str, list[End]]
     lost: Mapping[str, int]
+    dead: Mapping[str, int] = {}
     frozen: tuple[Freeze, ...] = ()
 
 

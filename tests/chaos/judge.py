@@ -26,6 +26,9 @@ class Verdict(msgspec.Struct, frozen=True):
     started_twice: int  # one lease, two runs
     unfounded: int  # succeeded without a run that did
     children_amiss: int  # emitted jobs that are missing, or whose parent did not succeed
+    dead_letters_amiss: (
+        int  # failed jobs without one dead letter each, dead letters of others, quarantined records
+    )
     second_runs: int  # an attempt that ran again
     unexplained: int  # of these: no lease of the job was lost
     thawed_overlaps: int  # overlaps by a run that was frozen together with its guard
@@ -43,6 +46,7 @@ FAULTS = (
     "started_twice",
     "unfounded",
     "children_amiss",
+    "dead_letters_amiss",
     "unexplained",
 )
 
@@ -65,6 +69,7 @@ def judge(evidence: Evidence) -> Verdict:
         started_twice=sum(len(of) - len({run.epoch for run in of}) for of in runs.values()),
         unfounded=sum(_unfounded(evidence, job) for job in ends),
         children_amiss=sum(job.endswith(CHILD) and not _founded(evidence, job) for job in ends),
+        dead_letters_amiss=_dead_letters_amiss(evidence),
         second_runs=sum(again.values()),
         unexplained=sum(max(0, count - evidence.lost.get(job, 0)) for job, count in again.items()),
         thawed_overlaps=thawed,
@@ -102,6 +107,12 @@ def overlaps_of(runs: list[Run]) -> Iterator[tuple[Run, int]]:
 def second_runs(runs: list[Run]) -> int:
     """Return how many runs repeat an attempt: a failure begins the next one, a lost lease the same again."""
     return len(runs) - len({run.attempt for run in runs})
+
+
+def _dead_letters_amiss(evidence: Evidence) -> int:
+    """Return by how many dead letters the topic differs from the jobs that failed."""
+    failed = {job for job, of in evidence.ends.items() if any(end.event == "failed" for end in of)}
+    return sum(abs(evidence.dead.get(job, 0) - (job in failed)) for job in failed | evidence.dead.keys())
 
 
 def _was_frozen(evidence: Evidence, run: Run, holder: int) -> bool:

@@ -6,10 +6,12 @@ A client is told by its name: the first request of each Kafka connection carries
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 LOOPBACK: Final = "127.0.0.1"
 CHUNK: Final = 64 * 1024
@@ -159,7 +161,7 @@ class Proxy:
                 link.close()
             await asyncio.sleep(LOOK_S)
 
-    def _call(self, coroutine):
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
 

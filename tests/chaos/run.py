@@ -43,8 +43,8 @@ class Chaos:
     ) -> None:
         self._seed = seed
         self._minutes = minutes
-        self._rate = rate
         self._say = say
+        self._told = 0.0
         self._failed: list[str] = []
         self._begun: Counter[str] = Counter()
         self._brokers = Brokers(brokers, say)
@@ -122,8 +122,6 @@ class Chaos:
             self._topics.follow(min(left, 0.5))
             self._tell()
 
-    _told = 0.0
-
     def _tell(self, left: str = "") -> None:
         if time.monotonic() < self._told + TELL_EVERY_S:
             return
@@ -163,6 +161,7 @@ class Chaos:
             evidence.runs_of(lines(folder / "runs")),
             self._topics.ends,
             lost,
+            self._topics.dead_letters(),
             tuple(self._world.frozen),
         )
 

@@ -64,10 +64,22 @@ def test_an_emitted_job_that_never_ended_is_lost():
 
 def test_an_emitted_job_of_a_parent_that_failed_is_amiss():
     failed = [End("failed", "lost", 1)]
-    assert faults(forged(ends={"p": failed})) == {"children_amiss": 1}
+    assert faults(forged(ends={"p": failed}, dead={"p": 1})) == {"children_amiss": 1}
 
 
-@pytest.mark.parametrize("second", [DONE, End("succeeded", "", 2), End("failed", "lost", 2)])
+@pytest.mark.parametrize("letters", [0, 2])
+def test_a_job_that_failed_has_one_dead_letter(letters: int):
+    failed = [End("failed", "attempts_exhausted", 1)]
+    assert faults(forged(ends={"j": failed}, dead={"j": letters})) == {"dead_letters_amiss": 1}
+    assert faults(forged(ends={"j": failed}, dead={"j": 1})) == {}
+
+
+@pytest.mark.parametrize("name", ["j", ""])
+def test_a_dead_letter_of_a_job_that_did_not_fail_or_of_a_good_record_is_amiss(name: str):
+    assert faults(forged(dead={name: 1})) == {"dead_letters_amiss": 1}
+
+
+@pytest.mark.parametrize("second", [DONE, End("succeeded", "", 2), End("cancelled", "", 2)])
 def test_a_job_that_ended_twice_completed_twice(second: End):
     both = forged(runs={"j": [run(), run(epoch=2, attempt=2, at_ms=2_000)]}, ends={"j": [DONE, second]})
     assert faults(both) == {"completed_twice": 1}

@@ -25,4 +25,4 @@ def test_ten_minutes_hold_more_than_two_hundred_kills_and_stops():
 
 
 def test_a_short_run_takes_some_of_the_kinds():
-    assert len({each.fault for each in plan(3, 16, FAULTS)}) == 10
+    assert len({each.fault for each in plan(3, 19, FAULTS)}) == 10

@@ -1,9 +1,10 @@
 """What the topics say of jobs: committed records only, read past the proxy."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from scheduler.codec.lifecycle import decode_lifecycle
 from scheduler.codec.state import decode_state
@@ -13,12 +14,13 @@ from tests.chaos.evidence import ENDS, End
 
 BATCH: Final = 1_000
 ASK_S: Final = 20.0
+QUARANTINED: Final = b"quarantined"
 SILENT: Final = 0
 """Brokers go and come all the time; the client need not say so."""
 
 
 class Topics:
-    """Follows `lifecycle`, and reads `changelog` to its end when asked."""
+    """Follows `lifecycle`, and reads `changelog` and `dlq` to their ends when asked."""
 
     def __init__(self, bootstrap: str, prefix: str) -> None:
         self._bootstrap = bootstrap
@@ -40,21 +42,32 @@ class Topics:
     def states(self) -> Mapping[str, JobState]:
         """Return the last committed state of every job."""
         found: dict[str, JobState] = {}
+        for message in self._all("changelog"):
+            _take(message, found)
+        return found
+
+    def dead_letters(self) -> Counter[str]:
+        """Return how many dead letters there are by job, and those of records that were quarantined under ``."""
+        found: Counter[str] = Counter()
+        for message in self._all("dlq"):
+            reason = dict(message.headers() or ()).get("reason", b"")
+            found["" if reason == QUARANTINED else (message.key() or b"").decode()] += 1
+        return found
+
+    def _all(self, name: str) -> Iterator[Message]:
+        """Return every record of a topic up to its present end."""
         reader = self._reader()
         try:
-            left = _assign(reader, f"{self._prefix}changelog")
+            left = set(_assign(reader, f"{self._prefix}{name}"))
             while left:
                 for message in reader.consume(BATCH, 0.5):
-                    _take(message, found)
-                left = {
-                    partition: end
-                    for partition, end in left.items()
-                    if reader.position([TopicPartition(f"{self._prefix}changelog", partition)])[0].offset
-                    < end
-                }
+                    error = message.error()
+                    if error is None:
+                        yield message
+                    elif error.code() == KafkaError._PARTITION_EOF:  # counts markers, which no message has
+                        left.discard(message.partition())
         finally:
             reader.close()
-        return found
 
     def close(self) -> None:
         self._consumer.close()
@@ -66,24 +79,23 @@ class Topics:
                 "group.id": "chaos-judge",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
                 "isolation.level": "read_committed",
                 "log_level": SILENT,
             }
         )
 
 
-def _assign(consumer: Consumer, topic: str) -> dict[int, int]:
-    """Read a topic from its beginning; return the end of each partition that has records."""
+def _assign(consumer: Consumer, topic: str) -> Iterable[int]:
+    """Read a topic from its beginning; return its partitions."""
     partitions = consumer.list_topics(topic, timeout=ASK_S).topics[topic].partitions
-    places = [TopicPartition(topic, partition, 0) for partition in partitions]
-    consumer.assign(places)
-    ends = {place.partition: consumer.get_watermark_offsets(place, ASK_S)[1] for place in places}
-    return {partition: end for partition, end in ends.items() if end}
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    return partitions
 
 
 def _take(message: Message, found: dict[str, JobState]) -> None:
     key, value = message.key() or b"", message.value()
-    if message.error() is None and key[:1] == STATE:
+    if key[:1] == STATE:
         job_id = key[1:].decode()
         if value is None:
             found.pop(job_id, None)

@@ -7,6 +7,7 @@ from collections import Counter
 from tests.chaos.brokers import Brokers
 from tests.chaos.evidence import Freeze
 from tests.chaos.fleet import Fleet, Member
+from tests.chaos.proxy import Proxy
 
 
 class World:
@@ -21,7 +22,7 @@ class World:
         self.frozen: list[Freeze] = []
 
     @property
-    def network(self):
+    def network(self) -> Proxy:
         return self.brokers.proxy
 
     def a_worker(self, chance: random.Random) -> Member:

@@ -1,7 +1,10 @@
 """What befalls workers."""
 
 import random
+import signal
 import time
+
+import psutil
 
 from tests.chaos.evidence import Freeze
 from tests.chaos.fleet import send, stopped
@@ -28,7 +31,7 @@ def kill_machine(world: World, chance: random.Random) -> None:
         tree = worker.tree()
         with stopped(tree):  # so that nobody starts or ends another meanwhile
             for process in reversed(tree):
-                send(process, 9)
+                send(process, signal.SIGKILL)
         worker.kill()
         world.count("kills")
         world.pause(chance.uniform(0, 8))
@@ -40,7 +43,7 @@ def kill_child(world: World, chance: random.Random) -> None:
     worker = world.a_worker(chance)
     with worker.turn:
         for child in _some(worker.children(), chance):
-            send(child, 9)
+            send(child, signal.SIGKILL)
             world.count("kills")
 
 
@@ -49,7 +52,7 @@ def kill_guard(world: World, chance: random.Random) -> None:
     worker = world.a_worker(chance)
     with worker.turn:
         for guard in worker.guard():
-            send(guard, 9)
+            send(guard, signal.SIGKILL)
             world.count("kills")
         world.pause(3)
         worker.start()
@@ -66,7 +69,7 @@ def stop_worker(world: World, chance: random.Random) -> None:
 def stop_child(world: World, chance: random.Random) -> None:
     """SIGSTOP of a process that runs handlers."""
     worker = world.a_worker(chance)
-    with worker.turn, stopped(_some(worker.children(), chance)) as _:
+    with worker.turn, stopped(_some(worker.children(), chance)):
         world.count("stops")
         world.pause(chance.uniform(2, 1.5 * LEASE_S))
 
@@ -107,5 +110,6 @@ def restart_worker(world: World, chance: random.Random) -> None:
         worker.start()
 
 
-def _some(processes, chance):
+def _some(processes: list[psutil.Process], chance: random.Random) -> list[psutil.Process]:
+    """Return one of them, or none where there are none."""
     return [chance.choice(processes)] if processes else []
