@@ -99,6 +99,7 @@ def _topic_differences(full: str, topic: Topic, observed: ObservedTopic, layout:
     found += [each for name in _RETENTIONS if (each := _retention(full, name, topic, observed)) is not None]
     found += _size(full, topic, observed)
     found += _copies(full, observed, layout)
+    found += _elections(full, observed)
     return found
 
 
@@ -141,3 +142,11 @@ def _copies(full: str, observed: ObservedTopic, layout: Layout) -> list[Differen
         wanted = "2: with 1 an acknowledged record may exist once"
         found.append(Difference(full, "min.insync.replicas", wanted, "1", fatal=False))
     return found
+
+
+def _elections(full: str, observed: ObservedTopic) -> list[Difference]:
+    """A leader that lags behind takes acknowledged records away, and nobody can tell which."""
+    name = "unclean.leader.election.enable"
+    if observed.configs.get(name) != "true":
+        return []
+    return [Difference(full, name, "false: an acknowledged record may vanish", "true", fatal=False)]

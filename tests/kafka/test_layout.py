@@ -97,6 +97,7 @@ def test_the_layout_is_read_off_the_cluster_and_the_odd_one_stands_out():
         ("commands", {"min_insync_replicas": "4"}, "min.insync.replicas", True),
         ("commands", {"min_insync_replicas": "3"}, "min.insync.replicas", False),
         ("commands", {"min_insync_replicas": "1"}, "min.insync.replicas", False),
+        ("reports", {"unclean_leader_election_enable": "true"}, "unclean.leader.election.enable", False),
     ],
 )
 def test_each_difference_is_named_and_weighed(topic, change, setting, fatal):
