@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _OWNER = "owner"  # the file in a state directory that its process has locked
-_COLLECT_AFTER = 50_000  # allocations; the default of 700 costs a tenth of the dispatcher's time
+_COLLECT_AFTER = 100_000  # allocations; the default of 700 costs a tenth of the dispatcher's time
 
 
 @click.command()

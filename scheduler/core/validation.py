@@ -233,10 +233,12 @@ def _matches(text: object, pattern: re.Pattern[str]) -> bool:
 def _names_ok(tenant: object, queue: object, job_type: object, content_type: object) -> bool:
     """Match texts that come again and again together; longer ones than may pass are not remembered."""
     names = (tenant, queue, job_type, content_type)
-    for name in names:
-        if not isinstance(name, str) or len(name) > bounds.NAME_MAX_CHARS:
+    try:
+        if len(tenant) + len(queue) + len(job_type) + len(content_type) > 4 * bounds.NAME_MAX_CHARS:  # type: ignore[arg-type]
             return False
-    return _known(names)
+        return _known(names)
+    except TypeError:  # without a length, or not to be looked up
+        return False
 
 
 @lru_cache(maxsize=4096)

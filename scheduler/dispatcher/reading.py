@@ -225,7 +225,7 @@ class Reading:
         self._first.setdefault((seat.number, source), record.offset)
         self.taken.append(record)
         shard = seat.shard
-        if self._is_condemned(seat, record):
+        if (self._suspicion.condemned or seat.care.needed) and self._is_condemned(seat, record):
             self._quarantine(seat, record)
         else:
             try:
