@@ -119,13 +119,16 @@ class RocksStore:
         entries: list[tuple[bytes, bytes]] = []
         # Not `Rdict.items`: that ends at a damaged block as if it were the last one.
         rows = self._db.iter(bounded)
-        rows.seek(start)
-        while rows.valid():
-            entries.append((rows.key(), rows.value()))
-            if len(entries) == limit:
-                return entries
-            rows.next()
-        rows.status()
+        try:
+            rows.seek(start)
+            while rows.valid():
+                entries.append((rows.key(), rows.value()))
+                if len(entries) == limit:
+                    return entries
+                rows.next()
+            rows.status()
+        finally:
+            del rows  # else the traceback of a failure would keep it alive
         return entries
 
     def write(
@@ -155,26 +158,40 @@ class RocksStore:
             raise self._fault(error) from error
 
     def close(self) -> None:
-        """Flush and close; the store is unusable afterwards. A second call does nothing."""
+        """Flush and close; the store is unusable afterwards. A second call does nothing.
+
+        Damage that comes to light only now stops nobody: whoever opens the store next begins anew.
+        """
         if not self._open:
             return
         try:
-            self.flush()
+            self._finish(self._db.flush)
         finally:
-            self._open = False
-            self._db.close()
+            self.abandon()
 
     def abandon(self) -> None:
         """Close without a flush."""
         self._open = False
-        self._db.close()
+        self._finish(self._db.close)
+
+    def _finish(self, last: Callable[[], object]) -> None:
+        try:
+            last()
+        except Exception as error:
+            fault = self._fault(error)
+            if not _is_damage(error):
+                raise fault from error
 
     def _fault(self, error: Exception) -> StoreUnusable:
-        if "Corruption" in str(error):
+        if _is_damage(error):
             # Opening does not read all data, so it would not find this again.
             with suppress(OSError):
                 (self._path / _DAMAGED).touch()
         return StoreUnusable(f"{self._path}: {error}")
+
+
+def _is_damage(error: Exception) -> bool:
+    return "Corruption" in str(error)
 
 
 class RocksStores:
