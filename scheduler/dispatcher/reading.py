@@ -107,7 +107,11 @@ class Reading:
             raise
         if later:
             self._put_back(seats, later)
-        self._take_due_retries(seats, moment, limit)
+        if (
+            self._clock.known
+        ):  # a wall clock that may run ahead hands nothing on; the turn's may be from before
+            now_ms = self._clock.now_ms(moment.mono_ms)
+            self._take_due_retries(seats, msgspec.structs.replace(moment, now_ms=now_ms), limit)
 
     def full(self) -> bool:
         """Say whether the records taken since the last commit are as many, or as large, as one turn may take."""

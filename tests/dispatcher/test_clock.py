@@ -2,7 +2,10 @@
 
 import pytest
 
+from scheduler.core.job import Phase
+from scheduler.core.reports import ReleaseReason
 from scheduler.dispatcher.engine_clock import AHEAD_MAX_MS, ECHO_EVERY_MS, EngineClock
+from tests.dispatcher.lives import grant
 from tests.dispatcher.world import World
 
 WALL = 1_764_450_000_000
@@ -115,3 +118,16 @@ def test_nothing_starts_early_after_a_broker_that_was_ahead_has_been_put_right()
     world.until(lambda: world.state("a").phase == "ready", every_ms=100)
     assert world.time.ms >= due_ms - AHEAD_MAX_MS
     world.finish()
+
+
+def test_a_new_owner_whose_clock_is_ahead_wakes_no_retry_before_it_knows_the_brokers_time(world, worker):
+    worker.release(grant(world, worker), ReleaseReason.SNOOZED, delay_ms=40_000)
+    world.turn(2)
+    world.kill("d1")
+    d2 = world.join("d2")
+    d2.clock.ahead_ms = HOUR_MS
+    world.until(d2.is_active)
+    world.wait(30_000)
+    assert world.state().phase is Phase.RETRYING
+    world.wait(10_000)
+    assert world.state().phase is Phase.READY
