@@ -16,6 +16,7 @@ from tests.chaos.small_disk import NoSmallDiskError, mount, unmount
 
 SLOTS: Final = 4
 LOOK_S: Final = 0.2
+ABORT_S: Final = 10.0
 RESTART_S: Final = 1.0
 """So long after its end a process that nobody killed is started again."""
 
@@ -153,6 +154,14 @@ class Fleet:
                     send(process, signal.SIGCONT)
                 member.start()
 
+    def say_where_they_are(self) -> None:
+        """Have every dispatcher write into its log what each of its threads does, and end."""
+        for dispatcher in self.dispatchers:
+            with dispatcher.turn:
+                for process in dispatcher.tree()[:1]:
+                    send(process, signal.SIGABRT)
+                    process.wait(ABORT_S)
+
     def close(self) -> None:
         """Look after them no longer; the site stops them."""
         self._over.set()
@@ -176,9 +185,10 @@ class Fleet:
                 member.restart_ended()
 
     def _dispatcher(self, name: str) -> Member:
+        environ = {"KAFKA_CLIENT_ID": name, "PYTHONFAULTHANDLER": "1"}
         return Member(
             name,
-            lambda: self._site.dispatcher(name, settings=self._settings, environ={"KAFKA_CLIENT_ID": name}),
+            lambda: self._site.dispatcher(name, settings=self._settings, environ=environ),
             self._site.folder / name,
         )
 

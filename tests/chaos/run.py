@@ -27,6 +27,7 @@ WORKERS: Final = 4
 READY_S: Final = 90.0
 TELL_EVERY_S: Final = 15.0
 SHOWN: Final = 10
+TAIL_CHARS: Final = 6_000
 LATE_DOUBLES_S: Final = 3.0
 """A second completion would have shown by then."""
 
@@ -64,8 +65,17 @@ class Chaos:
         quiet_after_s = self._until_quiet(quiet_s)
         states = self._topics.states()
         found = self._evidence(states)
+        if unfinished(found):
+            self._fleet.say_where_they_are()
         return self._report(
             quiet_after_s, judge(found), [_known(found, states, job) for job in unfinished(found)[:SHOWN]]
+        )
+
+    def logs(self) -> str:
+        """Return the last that each process said."""
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text(errors='replace')[-TAIL_CHARS:]}"
+            for path in sorted(self.site.folder.glob("*.log"))
         )
 
     def close(self, *, keep: bool) -> None:

@@ -26,9 +26,10 @@ def test_whatever_happens_nothing_is_lost_and_nothing_runs_twice_at_once() -> No
         pytest.skip(f"no broker: {error}")
     try:
         report = chaos.run(QUIET_S)
+        said = "" if report.clean else chaos.logs()
     finally:
         chaos.close(keep=False)
-    assert report.clean, as_table(report)
+    assert report.clean, f"{as_table(report)}\n{said}"
     assert report.verdict.succeeded > 0
     assert report.kills > 0
     assert report.stops > 0
