@@ -40,3 +40,17 @@ class Bounds(NamedTuple):
 
 
 SMALLEST = Bounds()
+NAMES = tuple(name for name in (*Bounds._fields, *Faults._fields) if name != "can")
+
+
+def bound(text: str) -> tuple[str, int]:
+    """Parse one bound, such as `epochs=3`."""
+    name, _, number = text.partition("=")
+    if name not in NAMES or not number.isdigit():
+        raise ValueError(f"{text!r} is not one of {', '.join(NAMES)} with a number, such as epochs=3")
+    return name, int(number)
+
+
+def bounded(text: str) -> Bounds:
+    """Return the smallest bounds with changes, such as `epochs=3 cancels=1`."""
+    return SMALLEST.but(**dict(map(bound, text.split())))

@@ -4,17 +4,14 @@ import argparse
 import time
 from collections.abc import Iterable
 
-from tests.model import runs
-from tests.model.bounds import Bounds
+from tests.model import bounds, runs
 from tests.model.model import Model
 from tests.model.rules import NAMES, RULES, Rules
 from tests.model.runs import Run
 from tests.model.search import Result, search
-from tests.model.state import Faults
 from tests.model.trace import told
 
 NOTHING = "nothing goes wrong"
-BOUNDS = tuple(name for name in (*Bounds._fields, *Faults._fields) if name != "can")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,18 +44,18 @@ def parser() -> argparse.ArgumentParser:
         "bounds",
         metavar="BOUND=NUMBER",
         nargs="*",
-        type=bound,
-        help=f"how large a world: {', '.join(BOUNDS)}",
+        type=checked,
+        help=f"how large a world: {', '.join(bounds.NAMES)}",
     )
     return made
 
 
-def bound(text: str) -> tuple[str, int]:
-    """Parse one bound."""
-    name, _, number = text.partition("=")
-    if name not in BOUNDS or not number.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(BOUNDS)} with a number: epochs=3")
-    return name, int(number)
+def checked(text: str) -> tuple[str, int]:
+    """Parse a bound; say what is wrong with it."""
+    try:
+        return bounds.bound(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 # -- one search ----------------------------------------------------------------------------------------
@@ -121,7 +118,8 @@ def show_line(run: Run) -> bool:
     if result.violated == run.finds:
         return True
     print(f"      UNEXPECTED, should be: {run.finds or NOTHING} (bounds: {run.bounds})")
-    print("\n".join(f"      {line}" for line in told(model, result)))
+    if result.violated:
+        print("\n".join(f"      {line}" for line in told(model, result)))
     return False
 
 

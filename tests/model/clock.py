@@ -7,6 +7,8 @@ from tests.model.bounds import Bounds
 from tests.model.state import LEASED, Dispatcher, Job, State, Step
 from tests.model.worker import WorkerSteps, ends_at_deadline
 
+TICK = "a tick passes"
+
 
 class Clock:
     """The passing of time."""
@@ -25,7 +27,7 @@ class Clock:
             after = after._replace(since_slip=state.since_slip + 1)
         elif self._drift:
             yield Step("a tick passes that no worker's clock counts", self._slip(state))
-        yield Step("a tick passes", after, run_ends=ends)
+        yield Step(TICK, after, run_ends=ends)
 
     def _tick(self, state: State) -> State:
         first, second = state.dispatchers

@@ -1,4 +1,17 @@
-"""The model: a first state, and for each state every step that may follow."""
+"""The model: a first state, and for each state every step that may follow.
+
+What it leaves out: tokens and their forgery, counters and their bounds, several jobs or slots, and the topics beside
+`reports`. What it takes together, for fewer states:
+
+- `retrying` is `ready`, which may wait as well;
+- an offer has no way of its own: a worker's may be there whenever it lives, and be of any age;
+- a notice is in its inbox with the commit, where it may lie unread for any time; `losses` and `delays` are apart;
+- reports leave a worker in order, after any time; one that would be the same as one on its way is not sent twice;
+- a turn that is bound to be refused is not shown, nor an echo on its way that nobody waits for;
+- of two workers, which are alike, it does not matter which is which (`canonical.py`).
+
+A full log or inbox makes its writer wait. So a search covers just those worlds in which no more than that lies unread.
+"""
 
 from collections.abc import Iterator
 

@@ -5,14 +5,14 @@ from tests.model.state import CANCELLED, ENDED, LEASED, REVOKE, Job, State, Work
 OVERLAP = "two runs of the job at once"
 LEASE_LEFT = "a lease has ended while its run may go on"
 NO_LEASE = "a run has begun without a live lease"
-CANCELLED_RUN = "a cancelled job has been started"
-STARTED_TWICE = "an epoch has been started twice"
-LIVE_REVOKED = "a live run has been revoked"
-DIVERGED = "the owner's store differs from the changelog"
-EPOCH_NOT_HIGHER = "an epoch has been granted that is not higher than the last"
+CANCELLED_RUN = "a run of a cancelled job has begun"
+STARTED_TWICE = "a second run of the same epoch has begun"
+LIVE_REVOKED = "a revoke has stopped a run whose lease lives"
+DIVERGED = "the owner's memory is not what the changelog says"
+EPOCH_NOT_HIGHER = "the epoch of a grant is not above the last one"
 END_LEFT = "a job has left its end"
 COMPLETED_TWICE = "a second completion has been accepted"
-OLD_COMPLETION = "a completion has been accepted that is not of the latest epoch"
+OLD_COMPLETION = "the completion of an older epoch has been accepted"
 
 
 def violated(before: State, after: State) -> str:

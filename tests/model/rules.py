@@ -22,7 +22,7 @@ RULES = (
     # -- transactions
     Rule(
         "commits_fenced",
-        "Every transaction carries an offset under the group's metadata, so that of an old owner is refused",
+        "Offset and group metadata fence each transaction: an old owner can't commit",
         "5. A turn of the dispatcher",
         ("dispatcher/commit.py: commit", "kafka/log.py: KafkaLog.fence"),
     ),
@@ -34,7 +34,7 @@ RULES = (
     ),
     Rule(
         "dropped_turn_undone",
-        "A turn whose transaction was aborted is undone in memory",
+        "After an abort memory goes back to what is committed",
         "11. When something fails",
         ("core/shard.py: Shard.dropped",),
     ),
@@ -74,7 +74,7 @@ RULES = (
     # -- the grant
     Rule(
         "epochs_rise",
-        "Each grant has a higher epoch than the last",
+        "Epochs rise from grant to grant",
         "The grant",
         ("core/shard.py: Shard.next_epoch",),
     ),
@@ -136,13 +136,13 @@ RULES = (
     ),
     Rule(
         "deadline_first",
-        "The deadline is looked at first, so an acknowledgement handled after it revives nothing",
+        "Deadlines come before any event, so no acknowledgement revives what is overdue",
         "Starting and running",
         ("worker/session.py: Session._enforce, Session._renewed",),
     ),
     Rule(
         "guard_ends_overdue",
-        "The guard kills what is past its deadline although the worker's parent process is stopped or gone",
+        "The guard kills what is past its deadline, whatever has become of the parent process",
         "12. The worker process",
         ("worker/guard.py: watch", "worker/deadlines.py: DeadlineTable"),
     ),
@@ -187,7 +187,7 @@ RULES = (
     ),
     Rule(
         "own_echo_only",
-        "Only an echo of one's own counts",
+        "Echoes of other owners say nothing",
         "Ends",
         ("dispatcher/adopting.py: Adopting.echo_read",),
     ),
@@ -224,14 +224,14 @@ RULES = (
     ),
     Rule(
         "stale_report_revoked",
-        "A report that names no live lease is answered by a revoke",
+        "Who reports without a live lease is told to stop, by a revoke",
         "Ends",
         ("core/reporting.py: _refuse",),
         "a worker that was cut off stops work that nobody will accept, before its deadline does so",
     ),
     Rule(
         "unknown_revoke_answered",
-        "A revoke of an epoch never seen is remembered, and answered by a release",
+        "An epoch revoked before its lease has come counts as ended, and a release says so",
         "Ends",
         ("worker/session.py: Session.on_revoke",),
         "its lease may still come, from an old owner, and the job needs not wait for the expiry",

@@ -10,7 +10,9 @@ from tests.model.canonical import Canonical
 from tests.model.liveness import Graph, find_stuck
 from tests.model.model import Model
 from tests.model.properties import violated
-from tests.model.state import State
+from tests.model.state import State, Step
+
+Path = tuple[State, ...]
 
 
 class Result(NamedTuple):
@@ -18,8 +20,7 @@ class Result(NamedTuple):
 
     violated: str
     states: int
-    path: tuple[State, ...] = ()
-    exhausted: bool = True
+    path: Path = ()
 
     @property
     def steps(self) -> int:
@@ -27,59 +28,60 @@ class Result(NamedTuple):
         return max(0, len(self.path) - 1)
 
 
-def search(model: Model, *, liveness: bool = True, limit: int = 10_000_000) -> Result:
-    """Search a model up to `limit` states. Safety comes first, since liveness needs the graph of all states."""
-    with without_collector():
-        return _Search(model, Graph() if liveness else None, limit).result()
+class Exploration:
+    """The states found so far, numbered by their distance from the first, and how each was reached first."""
 
-
-class _Search:
-    def __init__(self, model: Model, graph: Graph | None, limit: int) -> None:
+    def __init__(self, model: Model, graph: Graph | None = None) -> None:
+        """Begin with the first state; `graph` is told every step, as the look for liveness needs it."""
         self._model = model
         self._graph = graph
-        self._limit = limit
         self._canonical = Canonical(model.rules, model.bounds)
-        self._states: list[State] = []
+        self.states: list[State] = []
         self._numbers: dict[State, int] = {}
         self._came_from = array("I")
+        self._number(model.first(), 0)
 
-    def result(self) -> Result:
-        self._number(self._model.first(), 0)
-        for number, state in enumerate(self._states):
-            if len(self._states) > self._limit:
-                return Result("", len(self._states), exhausted=False)
+    def steps(self) -> Iterator[tuple[int, State, Step]]:
+        """Go through every step of every state: the state's number, the state, the step."""
+        for number, state in enumerate(self.states):
             for step in self._model.steps(state):
-                after, _ = self._canonical.of(step)
-                found = violated(state, step.state)
-                if found:
-                    return Result(found, len(self._states), (*self._path(number), step.state))
-                target = self._number(after, number)
+                yield number, state, step
+                target = self._number(self._canonical.of(step)[0], number)
                 if self._graph:
                     self._graph.add(step, target)
             if self._graph:
                 self._graph.next_state()
-        return self._liveness(self._graph) if self._graph else Result("", len(self._states))
-
-    def _liveness(self, graph: Graph) -> Result:
-        stuck = find_stuck(graph, self._states, self._model.bounds.epochs)
-        if stuck is None:
-            return Result("", len(self._states))
-        return Result(stuck.property, len(self._states), tuple(self._path(stuck.state)))
 
     def _number(self, state: State, source: int) -> int:
-        new = len(self._states)
+        new = len(self.states)
         number = self._numbers.setdefault(state, new)
         if number == new:
-            self._states.append(state)
+            self.states.append(state)
             self._came_from.append(source)
         return number
 
-    def _path(self, number: int) -> list[State]:
-        path = [self._states[number]]
+    def path(self, number: int) -> Path:
+        """Return a shortest way to a state, both ends included."""
+        path = [self.states[number]]
         while number:
             number = self._came_from[number]
-            path.append(self._states[number])
-        return path[::-1]
+            path.append(self.states[number])
+        return tuple(reversed(path))
+
+
+def search(model: Model, *, liveness: bool = True) -> Result:
+    """Search a model. What is wrong with a step comes first, since liveness needs the graph of all states."""
+    graph = Graph() if liveness else None
+    explored = Exploration(model, graph)
+    with without_collector():
+        for number, before, step in explored.steps():
+            found = violated(before, step.state)
+            if found:
+                return Result(found, len(explored.states), (*explored.path(number), step.state))
+        stuck = graph and find_stuck(graph, explored.states, model.bounds.epochs)
+    if stuck:
+        return Result(stuck.property, len(explored.states), explored.path(stuck.state))
+    return Result("", len(explored.states))
 
 
 @contextmanager

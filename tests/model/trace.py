@@ -17,7 +17,7 @@ def told(model: Model, result: Result) -> list[str]:
     lines = []
     tick = 0
     for before, after in pairwise(result.path):
-        step = _between(model, canonical, before, after)
+        step = step_between(model, before, after)
         tick += step.text.startswith("a tick")
         lines.append(f"tick {tick}  {step.text.replace('%s', names[step.worker])}")
         if canonical.of(step)[1]:
@@ -25,7 +25,9 @@ def told(model: Model, result: Result) -> list[str]:
     return [*lines, *(f"        {line}" for line in _end(result.path[-1], names))]
 
 
-def _between(model: Model, canonical: Canonical, before: State, after: State) -> Step:
+def step_between(model: Model, before: State, after: State) -> Step:
+    """Return the step that leads from one state of a path to the next."""
+    canonical = Canonical(model.rules, model.bounds)
     for step in model.steps(before):
         if after in (step.state, canonical.of(step)[0]):
             return step
