@@ -20,11 +20,15 @@ from scheduler.kafka.errors import (
 )
 from scheduler.kafka.layout import CHANGELOG
 from scheduler.kafka.names import Names
+from scheduler.kafka.patience import Stuck, within
 from scheduler.kafka.troubles import Troubles
 
 INIT_S: Final = 30.0
 CALL_S: Final = TRANSACTION_TIMEOUT_MS / 1000 + 5.0
 """How long one step is tried; after the transaction timeout the coordinator has aborted it anyway."""
+
+STUCK_S: Final = 5.0
+"""A call that is overdue by so much will not return."""
 
 _ROOM_S: Final = 10.0
 _KNOWN_S: Final = 10.0  # how long an answer counts about which topics of users there are
@@ -124,11 +128,23 @@ class TransactionalProducer:
         return self._changelog_offsets()
 
     def send_offsets(self, offsets: list[TopicPartition], metadata: object) -> None:
-        """Add the group offsets, under the metadata taken after the poll."""
+        """Add the group offsets, under the metadata taken after the poll.
+
+        The client forgets its time-out here while the group's coordinator is away, and after that had come back it was
+        seen to wait on for ever (librdkafka issue 5456). So nobody waits for it longer than it should take; the
+        transaction can't have committed, and its producer is given up.
+        """
         assert self._flushed
+        producer = self._live()
+        try:
+            within(CALL_S + STUCK_S, lambda: self._send_offsets(producer, offsets, metadata))
+        except Stuck:
+            raise Fenced(f"send_offsets_to_transaction does not return{self._troubles.why()}") from None
+
+    def _send_offsets(self, producer: Producer, offsets: list[TopicPartition], metadata: object) -> None:
         self._call(
             "send_offsets_to_transaction",
-            lambda slice_s: self._live().send_offsets_to_transaction(offsets, metadata, slice_s),
+            lambda slice_s: producer.send_offsets_to_transaction(offsets, metadata, slice_s),
             MustAbort,
             MustAbort,
         )
