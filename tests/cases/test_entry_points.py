@@ -4,7 +4,9 @@ import pytest
 
 from tests.docs.pages import ROOT
 
-STARTED = [path for path in sorted((ROOT / "scripts").iterdir()) if path.name in ("demo", "simulate", "chaos")]
+STARTED = [
+    path for path in sorted((ROOT / "scripts").iterdir()) if path.name in ("demo", "simulate", "chaos")
+]
 
 
 @pytest.mark.parametrize("script", STARTED, ids=lambda path: path.name)
