@@ -20,6 +20,9 @@ ABORT_S: Final = 10.0
 RESTART_S: Final = 1.0
 """So long after its end a process that nobody killed is started again."""
 
+DIED: Final = "Fatal Python error"
+DIED_CHARS: Final = 300
+
 SETTINGS: Final = """
 queues:
   chaos: {lease: 10s}
@@ -110,8 +113,10 @@ class Member:
         return [each for each in self.tree() if _runs(each, "scheduler.worker.child")]
 
     def _last_words(self) -> str:
-        said = self._process.log.read_text(errors="replace").strip().splitlines()
-        return f"exit {self._process.stop()}: {said[-1][:300] if said else ''}"
+        said = self._process.log.read_text(errors="replace")
+        died = said.rfind(DIED)  # what follows tells what each thread did
+        words = said[max(0, died - DIED_CHARS) :][: 10 * DIED_CHARS] if died >= 0 else said[-DIED_CHARS:]
+        return f"exit {self._process.stop()}: {words.strip()}"
 
 
 class Fleet:
