@@ -11,7 +11,7 @@ from tests.dispatcher.fault_broker import FaultBroker, Place
 Committed = dict[Place, list[tuple[int, Stored]]]
 """The records of one transaction, with their offsets."""
 
-NOT_CLEANED = 5  # the newest records of a changelog, which the cleaner leaves alone: the active segment
+NOT_CLEANED_MS = 45_000  # what is younger is left alone by the cleaner: the active segment
 
 
 class SimulatedBroker(FaultBroker):
@@ -105,7 +105,9 @@ class SimulatedBroker(FaultBroker):
         cleaned, skipped = self._cleaned.setdefault(place, set()), self._skipped.get(place, ())
         tombstones, latest = self._tombstones.setdefault(place, {}), self._latest.setdefault(place, {})
         log, begin = self.log(*place), self._clean_to.get(place, 0)
-        end = max(begin, self.stable_end(*place) - NOT_CLEANED)
+        end, stable_end = begin, self.stable_end(*place)
+        while end < stable_end and log[end].at_ms < now_ms - NOT_CLEANED_MS:
+            end += 1
         for offset in range(begin, end):
             if offset in skipped:
                 continue

@@ -88,4 +88,11 @@ class Clients:
             job_id = keys.id_from_key("t", key)
         else:
             job_id = f"job-{self.submitted}"
-        return JobSpec(job_id, "t" if "idempotency_key" in fields else chance.choice("tuv"), "q", "x.run", b"{}", **fields)
+        return JobSpec(
+            job_id,
+            "t" if "idempotency_key" in fields else chance.choice("tuv"),
+            "q",
+            "x.run",
+            b"{}",
+            **fields,
+        )

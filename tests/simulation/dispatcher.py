@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from scheduler.core.inputs import SUBMITS
 from scheduler.dispatcher import engine
 from scheduler.dispatcher.ports import Outgoing, Record
-from scheduler.core.inputs import SUBMITS
 from tests.dispatcher.world import Recorder
 from tests.simulation.clock import DRIFT_PPM, MachineClock
 from tests.simulation.disk import Disk

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.codec.reports import encode_report
+from scheduler.core.inputs import SUBMITS, Input
 from scheduler.core.job import Ending, JobState
 from scheduler.core.notices import Lease
 from scheduler.core.reporting import revoke_of
@@ -21,9 +22,32 @@ from tests.simulation.network import Link
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-STEPS = ("poll", "decide", "begin", "flush", "fence", "commit", "release", "echo", "in_takeover", "before_commit", "after_commit", "after_store")
+STEPS = (
+    "poll",
+    "decide",
+    "begin",
+    "flush",
+    "fence",
+    "commit",
+    "release",
+    "echo",
+    "in_takeover",
+    "before_commit",
+    "after_commit",
+    "after_store",
+)
 
-SLEEPS = ("decide", "begin", "begin", "flush", "commit", "before_commit", "after_commit", "release", "in_takeover")
+SLEEPS = (
+    "decide",
+    "begin",
+    "begin",
+    "flush",
+    "commit",
+    "before_commit",
+    "after_commit",
+    "release",
+    "in_takeover",
+)
 """Where a dispatcher is stopped in its turn: what it goes on with may be nobody's business any more."""
 
 
@@ -59,6 +83,7 @@ class Faults:
             process.ambushes.clear()
             process.log._faults.clear()
             process.log.read_at_most = None
+            process.log.deaf_to.clear()
             process.clock.ahead_ms = 0
             process.link.heal()
             process.lost_coordinator = False
@@ -197,9 +222,28 @@ class Faults:
         """Let a dispatcher be slow to read."""
         process = self._dispatcher()
         if process is not None:
-            process.log.read_at_most = self.chance.choice((0, 1, 2))
+            process.log.read_at_most = self.chance.choice((0, 0, 1, 2))
             self.world.timeline.after(
-                self.chance.choice((2_000, 15_000, 40_000)), partial(setattr, process.log, "read_at_most", None)
+                self.chance.choice((2_000, 30_000, 40_000)),
+                partial(setattr, process.log, "read_at_most", None),
+            )
+
+    def _deafen(self) -> None:
+        """Let the leader of one input be out of a dispatcher's reach.
+
+        Not of a submit topic: an input that was read to its end counts as read up to now for as long as nothing more
+        comes of it, so with keep times as short as here a repeat that can't be read would live again.
+        """
+        process = self._dispatcher()
+        if process is not None:
+            source = self.chance.choice([source for source in Input if source not in SUBMITS])
+            self._note(process.name, f"can't read {source.name}")
+            self._for_a_while(
+                partial(process.log.deaf_to.add, source),
+                partial(process.log.deaf_to.discard, source),
+                3_000,
+                15_000,
+                30_000,
             )
 
     def _end_runs(self) -> None:
@@ -283,7 +327,10 @@ class Faults:
 
     def _slow_network(self) -> None:
         self._for_a_while(
-            partial(setattr, self.world, "slow", True), partial(setattr, self.world, "slow", False), 3_000, 20_000
+            partial(setattr, self.world, "slow", True),
+            partial(setattr, self.world, "slow", False),
+            3_000,
+            20_000,
         )
 
     def _spoil(self) -> None:

@@ -64,9 +64,7 @@ class Group:
     def take(self, name: str) -> list[int]:
         """Let a member hold what it is to have and nobody holds; return it."""
         gained = [
-            shard
-            for shard, target in self._targets.items()
-            if target == name and shard not in self.holders
+            shard for shard, target in self._targets.items() if target == name and shard not in self.holders
         ]
         self.holders.update(dict.fromkeys(gained, name))
         return gained

@@ -28,7 +28,9 @@ class Plan(msgspec.Struct, frozen=True):
 class Handlers:
     """All handlers of one world. While it is calm they are quick and succeed."""
 
-    def __init__(self, chance: random.Random, run_ms: tuple[int, ...], failing: float, emitting: float) -> None:
+    def __init__(
+        self, chance: random.Random, run_ms: tuple[int, ...], failing: float, emitting: float
+    ) -> None:
         self._chance = chance
         self._run_ms = run_ms
         self._failing = failing

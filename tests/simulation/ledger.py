@@ -87,9 +87,7 @@ class Ledger:
         live = state is not None and state.phase is Phase.LEASED and state.epoch == run.epoch
         shown = f"{state.phase} epoch {state.epoch}" if state else "unknown"
         require(live, "runs start under live leases", f"{who}, but it is {shown}")
-        require(
-            (job_id, run.epoch) not in self._results, "an epoch is run once", who
-        )
+        require((job_id, run.epoch) not in self._results, "an epoch is run once", who)
         due_ms = self.accepted.get(job_id, 0)
         require(now_ms >= due_ms - EARLY_MS, "no job starts early", f"{who}, {due_ms - now_ms} ms early")
         self._running.setdefault(job_id, []).append(run)
@@ -159,7 +157,9 @@ class Ledger:
                 self._spec(key[1:].decode(), value)
 
     def _meta(self, owner: str, shard: int, values: dict[bytes, bytes | None]) -> Meta:
-        require(keyspace.META in values, "each transaction carries the meta of its shards", f"{owner} {shard}")
+        require(
+            keyspace.META in values, "each transaction carries the meta of its shards", f"{owner} {shard}"
+        )
         meta, before = decode_meta(values[keyspace.META]), self.metas.get(shard)
         self.metas[shard] = meta
         if before is None:
@@ -193,7 +193,10 @@ class Ledger:
             return
         state = decode_state(value)
         if before is None or before.phase is not state.phase:
-            self._note(meta.owner, f"{job_id}: {before.phase if before else 'new'} -> {state.phase}, epoch {state.epoch}")
+            self._note(
+                meta.owner,
+                f"{job_id}: {before.phase if before else 'new'} -> {state.phase}, epoch {state.epoch}",
+            )
         self.states[job_id] = state
         if before is None:
             self._admitted(shard, state)
@@ -208,7 +211,11 @@ class Ledger:
         job_id = state.job_id
         known = job_id in self.accepted or job_id in self._emitted
         require(known, "only what was submitted is admitted", job_id)
-        require(keys.shard_of(job_id, self._shards) == shard, "a job lives in its home shard", f"{job_id} in {shard}")
+        require(
+            keys.shard_of(job_id, self._shards) == shard,
+            "a job lives in its home shard",
+            f"{job_id} in {shard}",
+        )
         forgotten = self._forgotten.get(job_id)
         if forgotten is not None:
             require(
@@ -243,7 +250,11 @@ class Ledger:
     def turn_over(self) -> None:
         """A turn is over: what has expired undelivered must have left, if only in this very turn."""
         for job_id, epoch in self._undelivered:
-            require((job_id, epoch) in self._sent, "every lease is sent before it expires", f"{job_id} epoch {epoch}")
+            require(
+                (job_id, epoch) in self._sent,
+                "every lease is sent before it expires",
+                f"{job_id} epoch {epoch}",
+            )
         self._undelivered.clear()
 
     def turn_cut_short(self) -> None:
@@ -264,7 +275,11 @@ class Ledger:
         run = self._results.get((state.job_id, state.epoch))
         result = state.end.result if state.end else b""
         genuine = run is not None and run.result == result and run.token == token_of(state.grant)
-        require(genuine, "completions come from who holds the lease", f"{state.job_id} epoch {state.epoch}: {result!r}")
+        require(
+            genuine,
+            "completions come from who holds the lease",
+            f"{state.job_id} epoch {state.epoch}: {result!r}",
+        )
         assert run is not None
         self.wanted_emits += [(emit.key, emit.value) for emit in run.emits if emit.topic]
         for emit in run.emits:
@@ -275,7 +290,11 @@ class Ledger:
         require(before is not None, "a job is dropped once", job_id)
         assert before is not None
         end = before.end
-        require(before.phase in ENDED and end is not None, "only ended jobs are dropped", f"{job_id} {before.phase}")
+        require(
+            before.phase in ENDED and end is not None,
+            "only ended jobs are dropped",
+            f"{job_id} {before.phase}",
+        )
         assert end is not None
         require(meta.written_at_ms >= end.drop_at_ms, "ended jobs are kept", job_id)
         self._forgotten[job_id] = (end.at_ms, before.epoch)

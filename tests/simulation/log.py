@@ -36,6 +36,7 @@ class SimulatedLog(FaultLog):
         self.member = ""
         self._metadata = self._polled = ("", -1)  # as of now, and as of the last poll
         self.records_read = 0
+        self.deaf_to: set[Input] = set()  # inputs whose leader does not answer
         self._gone: set[tuple[int, Input]] = set()  # inputs whose loss was told
 
     def _join(self) -> None:
@@ -86,6 +87,8 @@ class SimulatedLog(FaultLog):
 
     def _read(self, key: tuple[int, Input], limit: int, polled: Polled) -> None:
         shard, source = key
+        if source in self.deaf_to:
+            return
         if key in self._ended and self._next[key] == len(self._broker.log(TOPIC_OF[source], shard)):
             return
         start = self._broker.start(TOPIC_OF[source], shard)
@@ -126,7 +129,7 @@ class SimulatedLog(FaultLog):
     def _check_member(self, metadata: object) -> None:
         self._reach(MustAbort)
         if self._process.lost_coordinator:
-            self._process.wait_for_broker()
+            self._process.pause(200)
         if self._process.lost_coordinator:
             raise MustAbort("the coordinator can't be reached")
         if metadata is not None and not self.group.knows(*metadata):

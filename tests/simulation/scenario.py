@@ -17,6 +17,7 @@ EVERYTHING: dict[str, int] = {
     "rejoin": 2,
     "step_clock": 4,
     "read_little": 4,
+    "deafen": 4,
     "wipe_disk": 1,
     "old_disk": 1,
     "kill_worker": 4,
@@ -81,14 +82,17 @@ PROFILES: dict[str, Profile] = {
     "turns": Profile(
         {
             **only("abort", "fenced", "read_little", "lose_coordinator", "slow_network", "kill_worker"),
-            "unknown_outcome": 10,
-            "pause_in_turn": 20,
-            "kill_in_turn": 6,
-            "rebalance": 3,
+            "abort": 25,
+            "unknown_outcome": 15,
+            "pause_in_turn": 3,
+            "kill_in_turn": 4,
+            "rebalance": 2,
         },
-        fault_every_ms=1_000,
+        fault_every_ms=500,
         emitting=0.5,
         chaos_ms=120_000,
+        jobs=300,
+        repeats=0.0,
     ),
     "sleepers": Profile(
         {
@@ -102,25 +106,52 @@ PROFILES: dict[str, Profile] = {
         delayed=0.1,
         dispatchers=(3,),
     ),
+    "workers": Profile(
+        {"stop_worker": 10, "cut_worker": 20, "slow_network": 4, "kill_worker": 1, "drain_worker": 1},
+        jobs=90,
+        run_ms=(20_000, 60_000, 90_000),
+        failing=0.1,
+        fault_every_ms=2_000,
+        delayed=0.0,
+        late=0.1,
+        workers=(4, 5),
+    ),
+    "moves": Profile(
+        {"cut_worker": 10, "rebalance": 3, "slow_network": 1},
+        jobs=90,
+        run_ms=(60_000, 90_000),
+        failing=0.1,
+        fault_every_ms=2_000,
+        delayed=0.0,
+        workers=(5,),
+        dispatchers=(3,),
+    ),
     "hand-overs": Profile(
         {
-            **only("cut_worker", "stop_worker", "slow_network", "kill_dispatcher", "fenced", "end_runs"),
-            **only("lose_coordinator", "unknown_outcome", "abort", "stop_dispatcher"),
-            "rebalance": 8,
-            "rejoin": 8,
-            "cut_worker": 12,
-            "end_runs": 8,
+            **only("slow_network", "kill_dispatcher", "unknown_outcome", "abort", "stop_worker"),
+            "rebalance": 4,
+            "rejoin": 3,
+            "cut_worker": 16,
+            "end_runs": 4,
         },
         jobs=60,
         run_ms=(20_000, 60_000, 90_000),
         failing=0.1,
-        fault_every_ms=1_500,
+        fault_every_ms=1_800,
         delayed=0.0,
         late=0.1,
         workers=(4, 5),
     ),
     "deaf": Profile(
-        {"read_little": 10, "cut_worker": 2, "forge": 8, "slow_network": 2, "lose_coordinator": 2, "abort": 2},
+        {
+            "read_little": 10,
+            "deafen": 2,
+            "cut_worker": 2,
+            "forge": 8,
+            "slow_network": 2,
+            "lose_coordinator": 2,
+            "abort": 2,
+        },
         jobs=80,
         run_ms=(4_000, 20_000, 60_000),
         failing=0.2,
@@ -128,7 +159,7 @@ PROFILES: dict[str, Profile] = {
         delayed=0.1,
     ),
     "short keep": Profile(
-        {**EVERYTHING, "read_little": 20, "old_disk": 4, "kill_dispatcher": 6},
+        {**EVERYTHING, "deafen": 15, "read_little": 15, "old_disk": 4, "kill_dispatcher": 6},
         run_ms=(1, 50, 500, 4_000),
         keep_ms=8_000,
         delete_retention_ms=60_000,
@@ -148,7 +179,7 @@ PROFILES: dict[str, Profile] = {
 
 SHARES = (
     *("everything", "long runs", "short keep", "turns", "everything", "hand-overs", "crowd", "deaf"),
-    *("long runs", "short keep", "everything", "sleepers", "quiet", "hand-overs", "sleepers", "turns"),
+    *("long runs", "short keep", "everything", "sleepers", "quiet", "hand-overs", "workers", "turns"),
 )
 
 
@@ -158,4 +189,4 @@ def profile_of(seed: int) -> str:
 
 
 def has_tiny_bounds(seed: int) -> bool:
-    return seed // len(SHARES) % 2 == 1
+    return seed % 2 == 1

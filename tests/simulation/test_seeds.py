@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from tests.simulation.command import simulate
 from tests.simulation.golden import GOLDEN
 from tests.simulation.scenario import SHARES, has_tiny_bounds
+from tests.simulation.seeds import simulate
 
 FIXED = range(len(SHARES))  # each profile
 NEW = [int.from_bytes(os.urandom(4), "big") for _ in range(6)]
@@ -50,7 +50,7 @@ def passes(seed: int, profile: str = "") -> None:
 def told_by(hash_seed: str) -> str:
     """Return the digests of some seeds as another process has them."""
     script = (
-        "from tests.simulation.command import simulate\n"
+        "from tests.simulation.seeds import simulate\n"
         f"print([simulate(seed).digest for seed in range({REPEATED})])"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

@@ -11,7 +11,7 @@ from scheduler.codec.notices import decode_notice
 from scheduler.codec.reports import encode_report
 from scheduler.core.job import ErrorInfo
 from scheduler.core.notices import Drain, Lease, Revoke
-from scheduler.core.reports import Sender, Verdict
+from scheduler.core.reports import Sender
 from scheduler.testing.memory_broker import Stored
 from scheduler.worker.actions import (
     Action,
@@ -46,7 +46,7 @@ class Child:
     """What runs handlers; killed for one run, it takes the others with it."""
 
     def __init__(self) -> None:
-        self.runs: dict[int, "ChildRun"] = {}
+        self.runs: dict[int, ChildRun] = {}
         self.dead = False
 
 
@@ -159,7 +159,11 @@ class WorkerProcess:
 
     def _revoked(self, revoke: Revoke, now_ms: int) -> list[Action]:
         actions = self.session.on_revoke(revoke, now_ms)
-        ended = [self._runs[one.run] for one in actions if isinstance(one, KillRun | StopRun) and one.run in self._runs]
+        ended = [
+            self._runs[one.run]
+            for one in actions
+            if isinstance(one, KillRun | StopRun) and one.run in self._runs
+        ]
         for run in ended:
             if (run.lease.job_id, run.lease.epoch) == (revoke.job_id, revoke.epoch) and self._lives(run):
                 self.world.ledger.revoked(self.name, revoke.job_id, revoke.epoch)
@@ -203,7 +207,9 @@ class WorkerProcess:
     def _start(self, start: StartRun) -> None:
         own = start.lease.suspect or not self.shares_child
         child = Child() if own else self._shared
-        run = ChildRun(start.run, start.lease, child, self.world.handlers.plan(start.lease), start.deadline_ms)
+        run = ChildRun(
+            start.run, start.lease, child, self.world.handlers.plan(start.lease), start.deadline_ms
+        )
         self._runs[start.run] = child.runs[start.run] = run
         self._watch(run)
         self.timeline.after(self.world.chance.choice((0, 2, 30)), partial(self._begin, run))

@@ -94,7 +94,9 @@ class World:
         )
 
     def _write_first_metas(self) -> None:
-        first = Meta(LAYOUT, "cluster", self.shards, {"changelog": "id-1"}, dict.fromkeys(TOPIC_OF.values(), 0))
+        first = Meta(
+            LAYOUT, "cluster", self.shards, {"changelog": "id-1"}, dict.fromkeys(TOPIC_OF.values(), 0)
+        )
         for shard in range(self.shards):
             self.broker.append("changelog", shard, keyspace.META, encode_meta(first), at_ms=self.timeline.ms)
 
@@ -244,7 +246,9 @@ class World:
         require(not twice, "a job ends once", str(twice))
         require(ledger.ends.keys() == ledger.accepted.keys(), "every accepted job ends", "others have ended")
         made = sorted((one.key, one.value) for one in self.broker.committed(FOREIGN + EMIT_TOPIC))
-        require(made == sorted(ledger.wanted_emits), "emits are those of accepted completions", f"{len(made)}")
+        require(
+            made == sorted(ledger.wanted_emits), "emits are those of accepted completions", f"{len(made)}"
+        )
         self._verify_dead_letters()
         require(not ledger.running(), "nothing is left", "runs")
         require(not self.broker.open_transactions(), "nothing is left", "open transactions")
@@ -262,13 +266,17 @@ class World:
     def _verify_nothing_leaked(self, process: DispatcherProcess) -> None:
         engine = process.engine
         left = {
-            "seats not active": [seat.number for seat in engine.seats.values() if seat.stage.name != "ACTIVE"],
+            "seats not active": [
+                seat.number for seat in engine.seats.values() if seat.stage.name != "ACTIVE"
+            ],
             "renewals": [entry.job_id for seat in engine.seats.values() for entry in seat.leases],
             "records read": list(engine._reading.pending),
             "inputs held": list(engine._reading._held),
             "jobs set aside": sorted(engine._intake._set_aside.jobs),
             "ready queues": [pool for pool, tree in engine._fleet.matcher.pools.items() if tree.has_work()],
-            "rooms": [source for seat in engine.seats.values() for source, room in seat.rooms.items() if len(room)],
+            "rooms": [
+                source for seat in engine.seats.values() for source, room in seat.rooms.items() if len(room)
+            ],
         }
         found = {what: which for what, which in left.items() if which}
         require(not found, "nothing is left", f"{process.name}: {found}")
