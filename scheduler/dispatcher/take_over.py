@@ -25,6 +25,7 @@ from scheduler.dispatcher.view import StoreView
 _log = logging.getLogger(__name__)
 
 _BEGIN_AGAIN_MS: Final = 1_000  # a question without an answer holds the turn up for as long
+_SAY_HANGING_MS: Final = 60_000
 _FENCE_AGAIN_MS: Final = 10_000  # the transaction timeout: by then the coordinator has ended it anyway
 
 
@@ -53,6 +54,8 @@ class TakeOver:
         self._failpoint = failpoint
         self._begin_again_ms = 0  # when to ask again for the end of a changelog
         self._fence_again_ms: dict[str, int] = {}  # when a last owner may be fenced again
+        self._ended: set[tuple[str, str]] = set()  # owners, as members, whose transaction was ended here
+        self._hanging_ms: dict[int, int] = {}  # when a shard is told again to wait for nobody's transaction
 
     def go_on(self, seats: dict[int, Seat]) -> bool:
         """Begin and go on with restores; return whether any is under way."""
@@ -102,6 +105,9 @@ class TakeOver:
     def _fence_holder(self, number: int, meta: Meta | None, mono_ms: int) -> None:
         if meta is None or not meta.owner or meta.owner == self._log.owner:
             return
+        if (meta.owner, meta.member) in self._ended:
+            self._say_hanging(number, mono_ms)
+            return
         if mono_ms < self._fence_again_ms.get(meta.owner, mono_ms):
             return  # it takes half a second, serves all shards of that owner, and may not be whose transaction it is
         self._fence_again_ms[meta.owner] = mono_ms + _FENCE_AGAIN_MS
@@ -113,7 +119,21 @@ class TakeOver:
             )
             return
         if ended:
+            # Once is enough, and must be: the same process may be back under another member id, and at work.
+            self._ended.add((meta.owner, meta.member))
+            self._hanging_ms[number] = mono_ms + _SAY_HANGING_MS
             _log.warning("shard %d: ended the open transaction of %s, which has left", number, meta.owner)
+
+    def _say_hanging(self, number: int, mono_ms: int) -> None:
+        """Tell of a transaction that nobody ends: not its last owner's, and older than any coordinator lets one grow."""
+        if mono_ms < self._hanging_ms.setdefault(number, mono_ms + _SAY_HANGING_MS):
+            return
+        self._hanging_ms[number] = mono_ms + _SAY_HANGING_MS
+        _log.error(
+            "shard %d waits for the end of a transaction in its changelog that is not its last owner's. If this is told "
+            "again and again, the broker has lost track of it: 'kafka-transactions.sh find-hanging' and 'abort' end it",
+            number,
+        )
 
 
 def quarantine_orphans(seat: Seat) -> None:

@@ -293,6 +293,26 @@ def test_an_owner_that_is_still_a_member_is_not_fenced(world, worker):
     assert world.state().phase == "ready"
 
 
+def test_one_that_stays_open_all_the_same_is_told_and_its_owner_left_alone(world, worker, caplog):
+    """A broker that lost track of a transaction: whoever has the owner's name by now is fenced no second time."""
+    d1 = world.dispatchers["d1"]
+    lease = grant(world, worker)
+    worker.done(lease)
+    d1.log.fail("commit", die_in_transaction)
+    with pytest.raises(KeyboardInterrupt):
+        world.turn()
+    world.kill("d1")
+    world.checking = False
+    d2 = world.join("d2")
+    asked: list[str] = []
+    d2.log.fence_owner = lambda owner, member: bool(asked.append(owner)) or True
+    world.wait(130_000, every_ms=500)
+    assert asked == [d1.log.owner]
+    assert caplog.text.count("find-hanging") == 2
+    stages = d2.stages()
+    assert [shard for shard, stage in stages.items() if stage is Stage.RESTORING] == [lease.shard]
+
+
 def test_an_own_open_transaction_is_not_waited_for(world):
     d1 = world.dispatchers["d1"]
     world.submit("a")
