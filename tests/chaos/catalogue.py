@@ -19,7 +19,7 @@ class Fault(NamedTuple):
         return self.act.__name__
 
 
-ANYWHERE: Final = (
+OF_OURS: Final = (
     Fault(workers.kill_worker, 26),
     Fault(workers.kill_machine, 8),
     Fault(workers.kill_child, 40),
@@ -41,16 +41,21 @@ ANYWHERE: Final = (
     Fault(network.lose_connections, 3),
     Fault(network.slow_client, 2),
     Fault(network.narrow_client, 2),
-    Fault(brokers.kill_broker, 3),
-    Fault(brokers.stop_broker, 3),
-    Fault(brokers.restart_brokers, 2),
     Fault(disks.wipe_state, 2),
     Fault(disks.corrupt_state, 3),
     Fault(disks.stale_state, 2),
 )
+"""What befalls our processes, their disks and their connections."""
+
+ANYWHERE: Final = (
+    *OF_OURS,
+    Fault(brokers.kill_broker, 3),
+    Fault(brokers.stop_broker, 3),
+    Fault(brokers.restart_brokers, 2),
+)
 SEVERAL_BROKERS: Final = (
-    Fault(brokers.kill_leader, 4),
-    Fault(brokers.kill_controller, 4),
-    Fault(brokers.too_few_in_sync, 3),
+    Fault(brokers.kill_leader, 2),
+    Fault(brokers.kill_controller, 2),
+    Fault(brokers.too_few_in_sync, 1),
 )
 SMALL_DISK: Final = (Fault(disks.fill_disk, 2),)

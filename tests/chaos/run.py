@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from scheduler.bench.site import Site
@@ -40,10 +40,18 @@ class Chaos:
     """The run. `close` stops everything and removes the folder; a run that is not clean should keep it."""
 
     def __init__(
-        self, *, seed: int, minutes: float, brokers: int, rate: float, say: Callable[[str], None]
+        self,
+        *,
+        seed: int,
+        minutes: float,
+        brokers: int,
+        rate: float,
+        say: Callable[[str], None],
+        faults: Sequence[Fault] = ANYWHERE,
     ) -> None:
         self._seed = seed
         self._minutes = minutes
+        self._faults_anywhere = faults
         self._say = say
         self._told = 0.0
         self._failed: list[str] = []
@@ -113,7 +121,7 @@ class Chaos:
 
     def _faults(self) -> tuple[Fault, ...]:
         return (
-            *ANYWHERE,
+            *self._faults_anywhere,
             *(SEVERAL_BROKERS if len(self._brokers.nodes) > 1 else ()),
             *(SMALL_DISK if self._fleet.small_disk else ()),
         )

@@ -1,6 +1,7 @@
 """`scheduler schema`, as producers of other languages use it."""
 
 import json
+import time
 
 import msgspec
 import pytest
@@ -72,6 +73,7 @@ def test_the_end_of_a_topic(kafka, fresh_prefix, said):
 
     for n in range(30):
         publish(encode_job(msgspec.structs.replace(PLAIN, job_id=f"old-{n}", priority=10)), f"old-{n}")
+    time.sleep(0.02)  # the newest are found by their time, in milliseconds
     for n in range(17):
         publish(encode_job(msgspec.structs.replace(PLAIN, job_id=f"job-{n}")), f"job-{n}")
     publish(encode_job(msgspec.structs.replace(PLAIN, job_id="astray")), "astray", off_by=1)

@@ -1,10 +1,15 @@
-"""The short form of `scripts/chaos`: each kind of fault about once, on one broker."""
+"""The short form of `scripts/chaos`, on one broker that stays: each kind of fault of ours about once.
+
+A broker that is killed can lose track of a transaction (docs/RELIABILITY.md); then a shard waits for an operator, and no
+test should decide by that chance. `scripts/chaos` kills brokers too.
+"""
 
 import os
 
 import pytest
 
 from scheduler import devkafka
+from tests.chaos.catalogue import OF_OURS
 from tests.chaos.report import as_table
 from tests.chaos.run import Chaos
 
@@ -19,7 +24,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600)]
 
 def test_whatever_happens_nothing_is_lost_and_nothing_runs_twice_at_once() -> None:
     try:
-        chaos = Chaos(seed=SEED, minutes=MINUTES, brokers=1, rate=RATE, say=print)
+        chaos = Chaos(seed=SEED, minutes=MINUTES, brokers=1, rate=RATE, say=print, faults=OF_OURS)
     except devkafka.DevKafkaError as error:
         if os.environ.get("CI") == "true":
             pytest.fail(f"no broker: {error}")

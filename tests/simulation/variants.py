@@ -385,7 +385,7 @@ def repeats_admitted() -> Patches:
     yield patch.object(admission, "_meet", meet)
 
 
-@variant("a wall clock that runs ahead starts jobs early", "everything")
+@variant("a wall clock that runs ahead starts jobs early", "everything", 12)
 def wall_clock_believed() -> Patches:
     yield patch.object(engine_clock.EngineClock, "now_ms", lambda self, mono_ms: self.wall_ms())
 
