@@ -14,7 +14,7 @@ from tests.chaos.report import as_table
 from tests.chaos.run import Chaos
 
 SEED = 1
-MINUTES = 0.75
+MINUTES = 0.5
 RATE = 20.0
 QUIET_S = 240.0
 """A bound for a system that hangs; one that does not is quiet after a quarter of it."""
