@@ -26,6 +26,7 @@ DISPATCHERS: Final = 3
 WORKERS: Final = 4
 READY_S: Final = 90.0
 TELL_EVERY_S: Final = 15.0
+STEP_S: Final = 0.5
 SHOWN: Final = 10
 TAIL_CHARS: Final = 6_000
 LATE_DOUBLES_S: Final = 3.0
@@ -54,6 +55,7 @@ class Chaos:
         self._faults_anywhere = faults
         self._say = say
         self._told = 0.0
+        self._age_s = 0.0
         self._failed: list[str] = []
         self._begun: Counter[str] = Counter()
         self._brokers = Brokers(brokers, say)
@@ -105,16 +107,15 @@ class Chaos:
 
     def _trouble(self) -> None:
         seconds = self._minutes * 60
-        began = time.monotonic()
         threads = []
         for planned in plan(self._seed, seconds, self._faults()):
-            self._follow_until(began + planned.at_s)
+            self._follow_until(planned.at_s)
             thread = threading.Thread(
                 target=self._befall, args=(planned,), name=planned.fault.name, daemon=True
             )
             thread.start()
             threads.append(thread)
-        self._follow_until(began + seconds)
+        self._follow_until(seconds)
         self._world.over.set()
         for thread in threads:
             thread.join()
@@ -135,9 +136,12 @@ class Chaos:
         except Exception as error:  # a fault that fails must not hide what the others find
             self._failed.append(f"{planned.fault.name}: {type(error).__name__}: {error}")
 
-    def _follow_until(self, deadline: float) -> None:
-        while (left := deadline - time.monotonic()) > 0:
-            self._topics.follow(min(left, 0.5))
+    def _follow_until(self, at_s: float) -> None:
+        """Follow the topics until the run is so old. It ages in steps: faults don't pile up while somebody holds us still."""
+        while self._age_s < at_s:
+            before = time.monotonic()
+            self._topics.follow(min(at_s - self._age_s, STEP_S))
+            self._age_s += min(time.monotonic() - before, 2 * STEP_S)
             self._tell()
 
     def _tell(self, left: str = "") -> None:
@@ -161,10 +165,10 @@ class Chaos:
         jobs = evidence.jobs_of(lines(self.site.folder / "receipts"))
         waited, settled = 0.0, 0.0
         while waited < quiet_s and settled < LATE_DOUBLES_S:
-            self._topics.follow(0.5)
-            waited += 0.0 if self._fleet.stopped_by_others else 0.5
+            self._topics.follow(STEP_S)
+            waited += 0.0 if self._fleet.stopped_by_others else STEP_S
             left = unfinished(Evidence(jobs, {}, self._topics.ends, {}))
-            settled = 0.0 if left else settled + 0.5
+            settled = 0.0 if left else settled + STEP_S
             self._tell(f"; {len(left)} are left")
         return waited
 
