@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from scheduler.cli.connection import Connection
     from scheduler.worker.parent import ParentConfig
 
-RESERVABLE = "interactive"
 BOOT_ID_BYTES = 16
 NAME_MAX_CHARS = 128
 
@@ -30,7 +29,11 @@ NAME_MAX_CHARS = 128
     show_default=True,
     help="Jobs at a time.",
 )
-@click.option("--reserve", metavar="interactive=N", help="Keep N of the slots for interactive jobs.")
+@click.option(
+    "--reserve",
+    metavar="interactive=N",
+    help="Keep N of the slots for interactive jobs; N% for a share, of one-slot workers too.",
+)
 @options.pool
 @click.option(
     "--drain-timeout",
@@ -69,13 +72,14 @@ def worker(
     if ":" not in target:
         raise click.BadParameter(f"'{target}' is not MODULE:APP, like jobs:app", param_hint="MODULE:APP")
     require_unhidden(Path.cwd())
+    boot_id = os.urandom(BOOT_ID_BYTES)
     config = ParentConfig(
         target=target,
         worker=(name or socket.gethostname())[:NAME_MAX_CHARS],
-        boot_id=os.urandom(BOOT_ID_BYTES),
+        boot_id=boot_id,
         pool=pool,
         slots=slots,
-        reserved=_reserved(reserve, slots),
+        reserved=_reserved(reserve, slots, boot_id),
         executor=executor or "auto",
         jobs_per_child=max_jobs_per_child or 0,
         drain_ms=_duration_ms(drain_timeout),
@@ -115,15 +119,15 @@ def run(connection: Connection, config: ParentConfig, prefix: str) -> int:
         raise exits.Failed(str(error)) from error
 
 
-def _reserved(reserve: str | None, slots: int) -> int:
+def _reserved(reserve: str | None, slots: int, boot_id: bytes) -> int:
+    from scheduler.worker.reserve import reserved_slots
+
     if reserve is None:
         return 0
-    band, equals, number = reserve.partition("=")
-    if band != RESERVABLE or not equals or not number.isdecimal() or int(number) > slots:
-        raise click.BadParameter(
-            f"'{reserve}' is not interactive=N with N up to {slots}", param_hint="--reserve"
-        )
-    return int(number)
+    try:
+        return reserved_slots(reserve, slots, boot_id)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--reserve") from error
 
 
 def _duration_ms(text: str) -> int:

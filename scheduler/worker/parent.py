@@ -213,7 +213,8 @@ class Parent:
         config = self._config
         slots = f"{config.slots} slots" if config.slots != 1 else "1 slot"
         types = f"{len(ready.types)} job types" if len(ready.types) != 1 else "1 job type"
-        self._announce(f"worker {config.worker} ready: {slots}, pool {config.pool}, {types}")
+        kept = f" ({config.reserved} for interactive jobs only)" if config.reserved else ""
+        self._announce(f"worker {config.worker} ready: {slots}{kept}, pool {config.pool}, {types}")
 
     def _wait_for_no_child(self, crew: Crew, longest_ms: int) -> None:
         until_ms = self._clock.mono_ms() + longest_ms

@@ -65,6 +65,7 @@ def running(*arguments: str, stderr: int | None = None, **environment: str):
         (["jobs_app:app", "--slots", "0"], "0 is not in the range"),
         (["jobs_app:app", "--reserve", "bulk=1"], "'bulk=1' is not interactive=N with N up to 8"),
         (["jobs_app:app", "--reserve", "interactive=9"], "is not interactive=N with N up to 8"),
+        (["jobs_app:app", "--reserve", "interactive=101%"], "nor interactive=N% up to 100%"),
         (["jobs_app:app", "--drain-timeout", "25"], "25"),
     ],
 )
