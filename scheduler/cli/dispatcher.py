@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import threading
+from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,13 @@ import click
 from scheduler.cli import exits, options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from scheduler.cli.connection import Connection
     from scheduler.codec.confluent import Confluent
     from scheduler.dispatcher.config import Config, Ground
     from scheduler.dispatcher.engine import Engine
+    from scheduler.kafka.watchdog import Told
 
 
 _OWNER = "owner"  # the file in a state directory that its process has locked
@@ -72,14 +74,32 @@ def _run(
     metrics_port: int | None,
     stopping: threading.Event,
 ) -> None:
+    from prometheus_client import REGISTRY
+
+    from scheduler.cli.life import told
+    from scheduler.observe.watchdogs import WatchdogMetrics
+
+    metrics = WatchdogMetrics(REGISTRY)
+    with told(state_dir, metrics.last_exit) as got_on, _failures_told():
+        engine = build(connection, config, name, state_dir, metrics_port, metrics)
+        click.echo(f"dispatcher {name} ready: {config.ground.shards} shards in the cluster")
+        _calm_collector()
+
+        def is_over() -> bool:
+            got_on()
+            return stopping.is_set()
+
+        engine.run(is_over)
+
+
+@contextmanager
+def _failures_told() -> Iterator[None]:
+    """Turn what ends a dispatcher into the way a command ends."""
     from scheduler.dispatcher.ports import LogError, StoreUnusable
     from scheduler.dispatcher.restoring import NotPrepared
 
     try:
-        engine = build(connection, config, name, state_dir, metrics_port)
-        click.echo(f"dispatcher {name} ready: {config.ground.shards} shards in the cluster")
-        _calm_collector()
-        engine.run(stopping.is_set)
+        yield
     except LogError as error:
         raise exits.Unavailable(str(error)) from error
     except (StoreUnusable, NotPrepared) as error:
@@ -126,9 +146,14 @@ def configure(connection: Connection, settings_path: Path | None, prefix: str) -
 
 
 def build(
-    connection: Connection, config: Config, name: str, state_dir: Path, metrics_port: int | None
+    connection: Connection,
+    config: Config,
+    name: str,
+    state_dir: Path,
+    metrics_port: int | None,
+    told: Told,
 ) -> Engine:
-    """Put a dispatcher together."""
+    """Put a dispatcher together; `told` hears what its watchdog finds."""
     from prometheus_client import REGISTRY, start_http_server
 
     from scheduler.cli.failpoints import failpoint_from
@@ -143,7 +168,8 @@ def build(
         start_http_server(metrics_port, addr="127.0.0.1")
     prefix = config.ground.prefix
     log = KafkaLog(
-        LogSettings(connection.properties, name, secrets.token_hex(4), prefix, shards=config.ground.shards)
+        LogSettings(connection.properties, name, secrets.token_hex(4), prefix, shards=config.ground.shards),
+        told,
     )
     world = World(
         log,

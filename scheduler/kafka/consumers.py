@@ -27,7 +27,7 @@ _WAKE_S: Final = 0.5
 class Cursor:
     """Where one input of one shard stands."""
 
-    __slots__ = ("gate", "input", "next", "paused", "shard")
+    __slots__ = ("end", "gate", "input", "next", "paused", "shard")
 
     def __init__(self, source: Input, shard: int, offset: int) -> None:
         """Stand at `offset`."""
@@ -35,6 +35,7 @@ class Cursor:
         self.shard = shard
         self.next = offset  # of the record wanted next
         self.gate = offset  # records below are dropped; `_NOTHING` while the client is not where we want it
+        self.end = offset  # where the client last met the end; markers lie between that and the last record
         self.paused = False
 
 
@@ -130,6 +131,7 @@ class Reader:
         code = error.code()
         if code == PARTITION_END:
             if cursor is not None and cursor.gate != _NOTHING:
+                cursor.end = max(cursor.next, message.offset() or 0)
                 into.ended.append((cursor.shard, cursor.input))
         elif code in POSITION_LOST:
             if cursor is not None and cursor.gate != _NOTHING:
@@ -210,6 +212,22 @@ class Reader:
             self._go(cursor, offset)
             self._wake(cursor)
 
+    def reached(self) -> dict[tuple[str, int], int]:
+        """Return up to which offset each input was read, by topic and shard; without those that are paused."""
+        return {
+            (topic, cursor.shard): max(cursor.next, cursor.end)
+            for topic, cursors in self._cursors.items()
+            for cursor in cursors.values()
+            if not cursor.paused
+        }
+
+    def take_up(self, place: tuple[str, int]) -> None:
+        """Have the client begin anew with an input that brings nothing."""
+        topic, shard = place
+        cursor = self._cursors[topic].get(shard)
+        if cursor is not None:
+            self._go(cursor, cursor.next, self._assign_anew)
+
     def _wake(self, resumed: Cursor) -> None:
         """Have the client look at a resumed partition now.
 
@@ -254,8 +272,11 @@ class Reader:
             self.consumer.seek(to)
         except KafkaException as refused:
             LOG.info("seek to %s refused, assigning anew: %s", to, refused)
-            self.consumer.incremental_unassign([to])
-            self.consumer.incremental_assign([to])
+            self._assign_anew(to)
+
+    def _assign_anew(self, to: TopicPartition) -> None:
+        self.consumer.incremental_unassign([to])
+        self.consumer.incremental_assign([to])
 
     def _assign(self, to: TopicPartition) -> None:
         self.consumer.incremental_assign([to])

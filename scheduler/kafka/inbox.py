@@ -39,6 +39,8 @@ from scheduler.worker.ports import Delivered, Joined, JoinError, LinkEvent, Link
 JOIN_S: Final = 30.0
 POLL_S: Final = 0.5
 BATCH: Final = 500
+LOOK_POLLS: Final = 20
+"""After so many polls without a notice, 10 s, the inbox is looked at: is it empty, or are we deaf?"""
 WATERMARK_S: Final = 1.0
 AGAIN_S: Final = 0.1
 
@@ -61,6 +63,8 @@ class KafkaLink:
         self.closed = False
         self._threads: list[threading.Thread] = []
         self._overflow: deque[tuple[int, int, Report]] = deque()
+        self._next = 0  # the offset behind the last notice
+        self._unread: int | None = None  # where the inbox stood still at the last look, with more to read
         self._lock = threading.Lock()
 
     # -- the port ------------------------------------------------------------------------------------
@@ -72,7 +76,7 @@ class KafkaLink:
         inbox = murmur2(boot_id) % self._partitions(leases)
         # A number, never OFFSET_END: that is resolved later, and what arrives until then is lost.
         self._inbox = (leases, inbox)
-        self._consumer.assign([self._end_of(*self._inbox)])
+        self._go_to_end()
         self._serve("jobs-inbox", self._read)
         self._serve("jobs-reports", self._deliver)
         return Joined(inbox, shards)
@@ -157,21 +161,47 @@ class KafkaLink:
 
     # -- reading -------------------------------------------------------------------------------------
 
+    def _go_to_end(self) -> None:
+        end = self._end_of(*self._inbox)
+        self._next, self._unread = end.offset, None
+        self._consumer.assign([end])
+
     def _read(self) -> None:
+        quiet = 0
         while not self._over.is_set():
             first = self._consumer.poll(POLL_S)
             if first is None:
+                quiet += 1
+                if quiet % LOOK_POLLS == 0:
+                    self._look()
                 continue
+            quiet = 0
             for message in (first, *self._consumer.consume(BATCH, 0)):
                 event = self._received(message)
                 if event is not None:
                     self._events.append(event)
             self._wake()
 
+    def _look(self) -> None:
+        """Take the inbox up anew if it has had the same unread notices for two looks: the client went deaf to it."""
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(*self._inbox), timeout=WATERMARK_S)
+        except KafkaException as refused:
+            LOG.info("the inbox can't be looked at: %s", refused)
+            return
+        if end <= self._next:
+            self._unread = None
+        elif self._unread != self._next:
+            self._unread = self._next
+        else:
+            LOG.error("%s/%d brings nothing from %d of %d on: taken up anew", *self._inbox, self._next, end)
+            self._consumer.assign([TopicPartition(*self._inbox, self._next)])
+
     def _received(self, message: Message) -> LinkEvent | None:
         error = message.error()
         if error is not None:
             return self._on_error(error)
+        self._next = (message.offset() or 0) + 1
         try:
             notice = decode_notice(message.value())
         except Refused as refused:
@@ -189,7 +219,7 @@ class KafkaLink:
         if error.code() in POSITION_LOST:
             # Suspended for longer than the topic keeps: what is skipped is too old to start anything.
             LOG.warning("the inbox position is lost, going on at the end: %s", describe(error))
-            self._consumer.assign([self._end_of(*self._inbox)])
+            self._go_to_end()
             return None
         # No group is used; the client asks about it all the same.
         if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:

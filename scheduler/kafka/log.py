@@ -28,8 +28,10 @@ from scheduler.kafka.membership import Membership
 from scheduler.kafka.names import Names
 from scheduler.kafka.plain_producer import PlainProducer
 from scheduler.kafka.sharing import read
+from scheduler.kafka.stable_ends import StableEnds
 from scheduler.kafka.transaction import TransactionalProducer
 from scheduler.kafka.troubles import LOG, Troubles
+from scheduler.kafka.watchdog import Silent, Told, Watchdog
 
 REPORTS: Final = TOPIC_OF[Input.REPORTS]
 
@@ -76,8 +78,8 @@ class LogSettings(msgspec.Struct, frozen=True):
 class KafkaLog:
     """See `dispatcher.ports.Log`. Used by one thread."""
 
-    def __init__(self, settings: LogSettings) -> None:
-        """Open the transactional producer, then join the group.
+    def __init__(self, settings: LogSettings, told: Told | None = None) -> None:
+        """Open the transactional producer, then join the group; `told` hears what the watchdog finds.
 
         In this order, so that whatever an earlier process left open under this id ends before anything is read.
         Raises `LogError` if no broker answers within 30 s.
@@ -94,6 +96,7 @@ class KafkaLog:
         self._plain = PlainProducer(plain, self._names, self._troubles)
         self._deletions: list[Future[Any]] = []
         self._membership = Membership(self._earliest, settings.shards)
+        self._watchdog = Watchdog(StableEnds(self._admin.client), self._names, told or Silent())
         self._dead = False
         self._join()
 
@@ -120,6 +123,7 @@ class KafkaLog:
         if polled.lost:
             _drop(polled)
         self._plain.serve()
+        self._watchdog.serve(self._readers)
         return polled
 
     def _wait(self, budget: Budget, wait_ms: int, polled: Polled) -> None:
@@ -301,6 +305,7 @@ class KafkaLog:
         if self._dead:
             self._leave()
             self._join()
+            self._watchdog.forget()
 
     def close(self) -> None:
         """Abort what is open, send what waits, leave the group and close all clients, in this order.
