@@ -23,6 +23,12 @@ from scheduler.kafka.troubles import Troubles
 ANSWER_S: Final = 10.0
 _CALL_S: Final = 5.0
 _PAUSE_S: Final = 0.05
+_COORDINATOR_S: Final = 3_600.0
+"""How long the client itself may look for a group's coordinator: the longest that it takes. We stop waiting long before.
+
+If that time passes while a broker's answer is on its way, the client ends the whole process when it comes: what was
+asked for is freed by then (librdkafka issue 4605). Of our questions only those to a coordinator are answered so.
+"""
 
 _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -51,7 +57,7 @@ class ObservedCluster(msgspec.Struct, frozen=True):
 class Admin:
     """An admin client that waits for answers and retries what is worth it.
 
-    Every method raises `LogError` when no answer came within 10 s or the brokers refused.
+    Every method raises `LogError` when no answer came within `within_s`, 10 s by default, or the brokers refused.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -84,12 +90,13 @@ class Admin:
 
     def _group(self, group: str, within_s: float) -> ConsumerGroupDescription:
         call_s = min(_CALL_S, within_s)
-        described: ConsumerGroupDescription = self._ask(
-            "describe_consumer_groups",
-            lambda: self.client.describe_consumer_groups([group], request_timeout=call_s)[group],
-            within_s,
-        )
-        return described
+
+        def ask() -> ConsumerGroupDescription:
+            asked = self.client.describe_consumer_groups([group], request_timeout=_COORDINATOR_S)[group]
+            answer: ConsumerGroupDescription = asked.result(call_s)
+            return answer
+
+        return self._insist("describe_consumer_groups", ask, within_s)
 
     def partitions(self, prefix: str, within_s: float = ANSWER_S) -> dict[str, int]:
         """Return the partition counts of the topics whose names begin with `prefix`, by name without it."""
@@ -157,8 +164,8 @@ class Admin:
         )
         return [TopicPartition(at.topic, at.partition, answer.offset) for at, answer in answers.items()]
 
-    def _ask(self, name: str, call: Callable[[], "Future[T]"], within_s: float = ANSWER_S) -> T:
-        return self._insist(name, lambda: call().result(_CALL_S + 1), within_s)
+    def _ask(self, name: str, call: Callable[[], "Future[T]"]) -> T:
+        return self._insist(name, lambda: call().result(_CALL_S + 1))
 
     def _all(
         self, name: str, call: Callable[[], Mapping[K, "Future[T]"]], within_s: float = ANSWER_S
@@ -176,7 +183,7 @@ class Admin:
             except (KafkaException, TimeoutError) as raised:
                 error = error_of(raised)
                 if deadline.passed or (error is not None and error.code() in _FINAL):
-                    raise LogError(self._text(name, error)) from raised
+                    raise LogError(self._text(name, error, within_s)) from raised
                 self._refresh()
 
     def _refresh(self) -> None:
@@ -187,10 +194,10 @@ class Admin:
             pass  # the next call says so
         self.client.poll(_PAUSE_S)
 
-    def _text(self, name: str, error: KafkaError | None) -> str:
+    def _text(self, name: str, error: KafkaError | None, within_s: float) -> str:
         if error is None or error.code() in _NO_ANSWER:
             return (
-                f"no broker answered at {self._bootstrap} within {ANSWER_S:.0f} s. Start one with 'scheduler dev', "
+                f"no broker answered at {self._bootstrap} within {within_s:g} s. Start one with 'scheduler dev', "
                 f"or set KAFKA_BOOTSTRAP_SERVERS{self._troubles.why()}"
             )
         return f"{name}: {describe(error)}"
