@@ -12,6 +12,7 @@ from scheduler.core.settings import Settings
 from scheduler.dispatcher.config import Config, Ground
 from scheduler.dispatcher.real import MachineClock
 from scheduler.dispatcher.restoring import Restorer
+from scheduler.dispatcher.standbys import NoStandbys
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.changelog import KafkaChangelog
 from scheduler.kafka.layout import CHANGELOG
@@ -67,7 +68,7 @@ def _restored(place: Site, directory: Path) -> float:
     ground = _ground(place)
     slice_ms = Config(ground, Settings()).restore_slice_ms
     changelog = KafkaChangelog(place.properties, prefix=place.prefix)
-    restorer = Restorer(ground, RocksStores(directory), changelog, MachineClock().mono_ms)
+    restorer = Restorer(ground, RocksStores(directory), changelog, MachineClock().mono_ms, NoStandbys())
     began = time.monotonic()
     for shard in range(place.shards):
         restorer.begin(shard, _now_ms(), None)

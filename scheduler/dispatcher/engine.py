@@ -33,11 +33,13 @@ from scheduler.dispatcher.ports import (
     Changelog,
     Clock,
     Fenced,
+    Follower,
     Log,
     LogError,
     MustAbort,
     OutcomeUnknown,
     PositionLost,
+    Roster,
     Stores,
     is_empty,
 )
@@ -48,6 +50,7 @@ from scheduler.dispatcher.seat import Seat, Stage
 from scheduler.dispatcher.seats import Seats
 from scheduler.dispatcher.set_aside import SetAside
 from scheduler.dispatcher.signals import Signals
+from scheduler.dispatcher.standbys import NoStandbys, Standbys
 from scheduler.dispatcher.suspicion import Suspicion
 from scheduler.dispatcher.take_over import TakeOver
 from scheduler.dispatcher.unpublishable import Unpublishable
@@ -67,6 +70,8 @@ class World(msgspec.Struct, frozen=True):
     signals: Signals
     failpoint: Callable[[str], None]
     confluent: Confluent | None = None
+    follower: Follower | None = None  # these two for standbys, if any are to be kept
+    roster: Roster | None = None
 
 
 class Engine:
@@ -90,7 +95,8 @@ class Engine:
         )
         self._adopting = Adopting(log, clock)
         self._reading = Reading(config, log, clock, self._intake, self._suspicion, self._adopting)
-        self._restorer = Restorer(ground, world.stores, world.changelog, clock.mono_ms)
+        self._standbys = _standbys(config, world, clock)
+        self._restorer = Restorer(ground, world.stores, world.changelog, clock.mono_ms, self._standbys)
         self._take_over = TakeOver(
             config,
             log,
@@ -155,13 +161,17 @@ class Engine:
     def close(self) -> None:
         """Close the stores and leave the group."""
         self._membership.lose_all()
+        self._standbys.close()
         self._log.close()
         self._world.changelog.close()
 
     # -- the turn ----------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        hurried = self._take_over.go_on(self._seats) or bool(self._reading.pending)
+        restores = self._take_over.go_on(self._seats)
+        if not restores:
+            self._standbys.go_on(self._seats)
+        hurried = restores or bool(self._reading.pending)
         polled = self._log.poll(self._budget(), 0 if hurried else self._config.wait_ms)
         mono_ms = self._clock.mono_ms()
         if not hurried and is_empty(polled) and mono_ms < self._rests_until_ms:
@@ -283,3 +293,12 @@ class Engine:
                 seat.care.reset()
                 seat.shard.changes.durable = True
         self._commit(moment)
+
+
+def _standbys(config: Config, world: World, clock: EngineClock) -> Standbys | NoStandbys:
+    if not config.standby_replicas or world.follower is None or world.roster is None:
+        return NoStandbys()
+    log, clocks = world.log, (clock.mono_ms, clock.wall_ms)
+    return Standbys(
+        config, world.stores, world.follower, world.roster, lambda: log.member, clocks, world.signals
+    )

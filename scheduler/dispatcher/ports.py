@@ -193,13 +193,15 @@ class Restored(msgspec.Struct, frozen=True):
     """A slice of a changelog read back.
 
     `entries` are (key, value or None) in log order; `next_offset` is where reading goes on, counting
-    markers and aborted records. `done`: the end asked for at `begin` has been reached.
+    markers and aborted records. `done`: the end asked for at `begin` has been reached; of a standby, that hardly
+    anything is left to read for now. `at_ms` is the append time of the last entry, 0 if it is not told.
     """
 
     shard: int
     entries: list[tuple[bytes, bytes | None]]
     next_offset: int
     done: bool
+    at_ms: int = 0
 
 
 class Changelog(Protocol):
@@ -223,6 +225,47 @@ class Changelog(Protocol):
 
     def close(self) -> None:
         """Close the client."""
+
+
+class Follower(Protocol):
+    """Reads the changelogs of shards that others own, without an end: what has committed, and append times."""
+
+    def follow(self, shard: int, offset: int) -> None:
+        """Read a shard from `offset` on, or from the log's start with -1. Doesn't wait."""
+
+    def poll(self) -> list[Restored]:
+        """Return some of what came; never waits.
+
+        Raises `PositionLost` if the log does not hold a shard's next offset, which is followed no more then, and
+        `LogError` for other trouble, which passes.
+        """
+
+    def lag(self, shard: int) -> int:
+        """Return how many offsets a followed shard is behind, as far as is known without asking."""
+
+    def stop(self, shard: int) -> None:
+        """Follow a shard no more."""
+
+    def close(self) -> None:
+        """Close the client."""
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """A member of the group. `name` outlives the process, `member` does not."""
+
+    member: str
+    name: str
+    shards: frozenset[int]
+
+
+class Roster(Protocol):
+    """Who is in the group and holds what, asked without waiting."""
+
+    def ask(self) -> None:
+        """Ask, unless an answer is still to come."""
+
+    def answer(self) -> list[Peer] | None:
+        """Return an answer that has come, once; None if there is none, or the group is on the move."""
 
 
 class Store(Protocol):

@@ -29,15 +29,17 @@ _log = logging.getLogger(__name__)
 class Restore:
     """One shard on its way to the end of its changelog."""
 
-    def __init__(self, number: int, store: Store) -> None:
-        """Restore into `store`."""
+    def __init__(self, number: int, store: Store, now_ms: int, unmatched: Iterable[bytes] = ()) -> None:
+        """Restore into `store`; `unmatched` are keys of job records in it that may lack a state."""
         self.number = number
         self.store = store
-        self.as_of_ms = store.written_at_ms if store.offset >= 0 else None  # of what was there before
+        # The store lacks nothing that is older than this. What it is written with: a restore that is given up halfway
+        # makes no old store a new one.
+        self.as_of_ms = store.written_at_ms if store.offset >= 0 else now_ms
         self.held_back_since_ms: int | None = None
         self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
         self._raw = store.get(keyspace.INDEXED) is None  # new, or a restore that was given up
-        self._specs: dict[bytes, None] = {}  # keys of job records in the rest of the log, in its order
+        self._specs = dict.fromkeys(unmatched)  # with those of the rest of the log, in its order
         self._steps: Iterator[None] | None = None  # what is to be done once the log is read
 
     @property
@@ -45,7 +47,7 @@ class Restore:
         """Whether the log is read to its end."""
         return self._steps is not None
 
-    def take(self, restored: Restored, now_ms: int) -> None:
+    def take(self, restored: Restored) -> None:
         """Write a slice of the log to the store."""
         latest = dict(restored.entries)  # the last value of each key, since a batch holds a key once
         foreign = [key for key in latest if key[:1] not in _DURABLE]
@@ -68,18 +70,37 @@ class Restore:
             else:
                 puts.append((key, value))
         if not self._raw:
-            self._specs.update((key, None) for key, _ in puts if key.startswith(keyspace.SPEC))
-            for key in deletes:
-                self._specs.pop(key, None)  # a job that came and went while nobody looked is no orphan
-        self.store.write(puts, deletes, restored.next_offset, now_ms)
+            self._note_specs(puts, deletes)
+        self.as_of_ms = max(self.as_of_ms, restored.at_ms)
+        self.store.write(puts, deletes, restored.next_offset, self.as_of_ms)
         if restored.done:
-            self._steps = self._finish(now_ms)
+            self._steps = self._finish()
 
     def step(self) -> bool:
         """Take one step of what is left once the log is read; return whether that was the last one."""
         if self._steps is None:
             raise AssertionError(f"shard {self.number}: its log is not read to the end")
         return next(self._steps, _OVER) is _OVER
+
+    def take_more(self) -> None:
+        """After the last step: go on with what the log has got since."""
+        self._steps = None
+        self._raw = False
+        self._specs = dict.fromkeys(self.orphans)
+        self.orphans = []
+
+    @property
+    def unmatched(self) -> Sequence[bytes]:
+        """Keys of job records whose states have not been seen, for whoever goes on with the store."""
+        return [*self.orphans, *self._specs]
+
+    def _note_specs(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+        states = {key[1:] for key, _ in puts if key.startswith(keyspace.STATE)}
+        for key, _ in puts:
+            if key.startswith(keyspace.SPEC) and key[1:] not in states:  # most come together with their state
+                self._specs[key] = None
+        for key in deletes:
+            self._specs.pop(key, None)  # a job that came and went while nobody looked is no orphan
 
     def _replace(
         self, key: bytes, value: bytes | None, puts: list[tuple[bytes, bytes]], deletes: list[bytes]
@@ -100,10 +121,10 @@ class Restore:
 
     # -- steps ---------------------------------------------------------------------------------------------
 
-    def _finish(self, now_ms: int) -> Iterator[None]:
+    def _finish(self) -> Iterator[None]:
         if self._raw:
-            yield from self._clear_indexes(now_ms)
-            yield from self._build_indexes(now_ms)
+            yield from self._clear_indexes()
+            yield from self._build_indexes()
             for found in self._scanned(keyspace.SPEC):
                 self._find_orphans(key for key, _ in found)
                 yield
@@ -113,14 +134,14 @@ class Restore:
                 if at % STEP == 0:
                     yield
 
-    def _clear_indexes(self, now_ms: int) -> Iterator[None]:
+    def _clear_indexes(self) -> Iterator[None]:
         # A restore given up while it built indexes has left some, and its log went on since.
         for prefix in _INDEXES:
             for found in self._scanned(prefix):
-                self.store.write((), [key for key, _ in found], self.store.offset, now_ms)
+                self.store.write((), [key for key, _ in found], self.store.offset, self.as_of_ms)
                 yield
 
-    def _build_indexes(self, now_ms: int) -> Iterator[None]:
+    def _build_indexes(self) -> Iterator[None]:
         for found in self._scanned(keyspace.STATE):
             added: list[bytes] = []
             deletes: list[bytes] = []
@@ -130,9 +151,9 @@ class Restore:
                     deletes.append(key)
                 else:
                     index_delta(None, state, added, deletes)
-            self.store.write([(key, b"") for key in added], deletes, self.store.offset, now_ms)
+            self.store.write([(key, b"") for key in added], deletes, self.store.offset, self.as_of_ms)
             yield
-        self.store.write([(keyspace.INDEXED, b"")], (), self.store.offset, now_ms)
+        self.store.write([(keyspace.INDEXED, b"")], (), self.store.offset, self.as_of_ms)
 
     def _find_orphans(self, specs: Iterable[bytes]) -> None:
         self.orphans += [key for key in specs if self.store.get(keyspace.STATE + key[1:]) is None]

@@ -5,14 +5,16 @@ another cluster, layout or S, older than tombstones can be relied upon, or outsi
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from scheduler.core.inputs import LAYOUT, Meta
+from scheduler.dispatcher import own_disk
 from scheduler.dispatcher.config import Ground
 from scheduler.dispatcher.ports import Changelog, LogError, PositionLost, Store, Stores
 from scheduler.dispatcher.restore import Restore
+from scheduler.dispatcher.standbys import NoStandbys, Standbys
 from scheduler.dispatcher.view import meta_in
 
 _log = logging.getLogger(__name__)
@@ -35,10 +37,16 @@ class Restorer:
     """All restores of one process."""
 
     def __init__(
-        self, ground: Ground, stores: Stores, changelog: Changelog, mono_ms: Callable[[], int]
+        self,
+        ground: Ground,
+        stores: Stores,
+        changelog: Changelog,
+        mono_ms: Callable[[], int],
+        standbys: Standbys | NoStandbys,
     ) -> None:
-        """Restore into `stores` from `changelog`; `mono_ms` tells how long a slice has taken."""
+        """Restore into `stores` from `changelog`, or go on with a standby; `mono_ms` tells how long a slice has taken."""
         self._mono_ms = mono_ms
+        self._standbys = standbys
         self._ground = ground
         self._stores = stores
         self._changelog = changelog
@@ -49,22 +57,25 @@ class Restorer:
 
         Raises `LogError` if the log can't be asked now; the store is closed then.
         """
+        warm = self._standbys.release(number)
+        if warm is not None:
+            self._start(number, warm.store, now_ms, warm.unmatched)
+            return
         store = open_store if open_store is not None else self._stores.open(number)
-        if store.offset >= 0 and not self._usable(store, now_ms):
+        if store.offset >= 0 and not own_disk.is_usable(store, self._ground, now_ms):
             store = self._stores.wipe(number)
-        self._start(number, store, store.offset)
+        self._start(number, store, now_ms)
 
-    def _start(self, number: int, store: Store, offset: int) -> None:
+    def _start(self, number: int, store: Store, now_ms: int, unmatched: Sequence[bytes] = ()) -> None:
         try:
-            self._changelog.begin(number, offset)
+            self._changelog.begin(number, store.offset)
         except ValueError:
-            store = self._stores.wipe(number)
-            self._start(number, store, -1)
+            self._start(number, self._stores.wipe(number), now_ms)
             return
         except LogError:
             store.close()
             raise
-        self._running[number] = Restore(number, store)
+        self._running[number] = Restore(number, store, now_ms, unmatched)
 
     def stop(self, number: int) -> None:
         """Give up a restore; the store keeps what it has got, which is a prefix."""
@@ -103,12 +114,14 @@ class Restorer:
         try:
             slices = self._changelog.poll(wait_ms)
         except PositionLost as lost:
-            self._begin_anew(lost.partition)  # the log's start moved past us: what we have is of no use
+            self._begin_anew(
+                lost.partition, now_ms
+            )  # the log's start moved past us: what we have is of no use
             return False
         for restored in slices:
             restore = self._running.get(restored.shard)
             if restore is not None:
-                restore.take(restored, now_ms)
+                restore.take(restored)
         return bool(slices)
 
     def _step(self, restore: Restore, now_ms: int) -> list[Done]:
@@ -120,17 +133,17 @@ class Restorer:
 
     def _grew_old(self, restore: Restore, now_ms: int) -> bool:
         """Begin anew if the restore took so long that deletions may have gone unseen; say whether it did."""
-        if restore.as_of_ms is None or self._is_recent(restore.as_of_ms, now_ms):
+        if own_disk.is_recent(restore.as_of_ms, self._ground, now_ms):
             return False
-        self._begin_anew(restore.number)
+        self._begin_anew(restore.number, now_ms)
         return True
 
-    def _begin_anew(self, number: int) -> None:
+    def _begin_anew(self, number: int, now_ms: int) -> None:
         if self._running.pop(number, None) is None:
             return
         self._changelog.stop(number)
         try:
-            self._start(number, self._stores.wipe(number), -1)
+            self._start(number, self._stores.wipe(number), now_ms)
         except LogError as error:
             _log.warning("shard %d can't be restored anew yet: %s", number, error)  # it is begun once more
 
@@ -181,20 +194,3 @@ class Restorer:
                 f"shard {number}: {', '.join(sorted(anew))} deleted and made anew; its unread records are gone, and "
                 "the positions kept here belong to the old topic"
             )
-
-    def _usable(self, store: Store, now_ms: int) -> bool:
-        ground = self._ground
-        meta = meta_in(store)
-        if meta is None or (meta.layout, meta.cluster_id, meta.shards) != (
-            LAYOUT,
-            ground.cluster_id,
-            ground.shards,
-        ):
-            return False
-        if meta.topic_ids.get("changelog") != ground.topic_ids.get("changelog"):
-            return False
-        return self._is_recent(store.written_at_ms, now_ms)
-
-    def _is_recent(self, written_at_ms: int, now_ms: int) -> bool:
-        # Tombstones go after `delete.retention.ms`; half of it leaves room for the time the restore takes.
-        return now_ms - written_at_ms < self._ground.changelog_retention_ms // 2

@@ -24,3 +24,6 @@ class Signals(Protocol):
 
     def rebalanced(self, shards: list[int]) -> None:
         """Take the shards now held."""
+
+    def standby_lags(self, records: dict[int, int]) -> None:
+        """Take how far each standby is behind its changelog, by shard: all that there are."""

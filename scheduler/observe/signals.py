@@ -38,6 +38,12 @@ class PrometheusSignals:
             registry=registry,
         )
         self._rebalances = Counter("jobs_rebalances", "Changes of the shards held here.", registry=registry)
+        self._standbys = Gauge(
+            "jobs_standby_lag_records",
+            "How far the copy of a shard that is kept warm here is behind its changelog.",
+            ["shard"],
+            registry=registry,
+        )
         self._shards = Gauge("jobs_shards_owned", "Shards held here.", registry=registry)
 
     def counted(self, counts: Counts[tuple[str, ...]]) -> None:
@@ -86,3 +92,9 @@ class PrometheusSignals:
         """Take the shards now held."""
         self._rebalances.inc()
         self._shards.set(len(shards))
+
+    def standby_lags(self, records: dict[int, int]) -> None:
+        """Take how far each standby is behind; those that are gone show no more."""
+        self._standbys.clear()
+        for shard, lag in records.items():
+            self._standbys.labels(shard).set(lag)

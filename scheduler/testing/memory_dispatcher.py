@@ -102,6 +102,9 @@ class _NoSignals:
     def rebalanced(self, shards: list[int]) -> None:
         """Take no notice."""
 
+    def standby_lags(self, records: dict[int, int]) -> None:
+        """Take no notice."""
+
 
 def _pass_by(point: str) -> None:
     """Nothing fails here."""

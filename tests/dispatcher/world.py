@@ -27,6 +27,7 @@ from scheduler.testing.memory_broker import Stored
 from tests.dispatcher.checks import check_engine, check_history, replayed, states_in
 from tests.dispatcher.fault_broker import FaultBroker
 from tests.dispatcher.fault_log import FaultChangelog, FaultLog, Group
+from tests.dispatcher.standby_ports import FaultFollower, GroupRoster
 from tests.dispatcher.worker import Worker
 
 START_MS = 1_764_450_000_000
@@ -86,6 +87,7 @@ class Recorder:
         self.commits = 0
         self.clock_difference_ms = 0
         self.changed_topics = 0
+        self.standbys: dict[int, int] = {}
 
     def counted(self, counts: Counter[tuple[str, ...]]) -> None:
         self.counts.update(counts)
@@ -105,6 +107,9 @@ class Recorder:
     def rebalanced(self, shards: list[int]) -> None:
         pass
 
+    def standby_lags(self, records: dict[int, int]) -> None:
+        self.standbys = records
+
 
 class Dispatcher:
     """One process: its engine, and what belongs to it alone."""
@@ -119,8 +124,18 @@ class Dispatcher:
         self.dice = Dice(number + world.seed)
         self.failpoints: list[str] = []
         self.changelog = FaultChangelog(world.broker)
+        self.follower = FaultFollower(world.broker)
+        self.roster = GroupRoster(self.log)
         outside = engine.World(
-            self.log, self.changelog, self.stores, self.clock, self.dice, self.signals, self.failpoints.append
+            self.log,
+            self.changelog,
+            self.stores,
+            self.clock,
+            self.dice,
+            self.signals,
+            self.failpoints.append,
+            follower=self.follower,
+            roster=self.roster,
         )
         self.engine = Engine(world.config, outside)
 
