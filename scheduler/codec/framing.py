@@ -17,7 +17,7 @@ CONFLUENT_BYTES: Final = 5
 
 NAMES: Final = (
     *("JobV1", "OfferV1", "DoneV1", "FailV1", "ReleaseV1", "BeatV1", "CheckpointV1", "EchoV1", "LeaseV1"),
-    *("RevokeV1", "DrainV1", "RetryV1", "ForwardV1", "StateV1", "MetaV1", "LifecycleV1"),
+    *("RevokeV1", "DrainV1", "RetryV1", "ForwardV1", "SubmitsReadV1", "StateV1", "MetaV1", "LifecycleV1"),
 )
 """Every record type there is."""
 

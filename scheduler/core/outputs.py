@@ -86,14 +86,32 @@ class Forward(msgspec.Struct, frozen=True, gc=False):
     appended_at_ms: int
 
 
-Command = Forward
+class SubmitsRead(msgspec.Struct, frozen=True, gc=False):
+    """Everything in the submit partitions of `shards` with an append time before `up_to_ms` has been acted upon.
+
+    What of it had landed away from home was forwarded in the same transaction or an earlier one. So whoever reads
+    this in its `commands` has read all of that which concerns it.
+    """
+
+    shards: tuple[int, ...]
+    up_to_ms: int
+
+
+Command = Forward | SubmitsRead
 
 
 class CommandOut(msgspec.Struct, frozen=True, gc=False):
-    """A command on its way to `shard`."""
+    """A job record on its way to `shard`."""
 
     shard: int
-    command: Command
+    command: Forward
+
+
+class SubmitsReadOut(msgspec.Struct, frozen=True, gc=False):
+    """Word on its way to `shard`. It goes through the log even to a shard held here: its place in there is the proof."""
+
+    shard: int
+    word: SubmitsRead
 
 
 class MessageOut(msgspec.Struct, frozen=True, gc=False):
@@ -105,4 +123,4 @@ class MessageOut(msgspec.Struct, frozen=True, gc=False):
     value: bytes
 
 
-Output = DeadLetter | RetryOut | Lifecycle | CommandOut | MessageOut
+Output = DeadLetter | RetryOut | Lifecycle | CommandOut | SubmitsReadOut | MessageOut

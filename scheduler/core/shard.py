@@ -17,6 +17,7 @@ from scheduler.core.inputs import SUBMITS, Input
 from scheduler.core.job import FAILED, LEASED, READY, JobState
 from scheduler.core.leases import Leases, Renewal
 from scheduler.core.notices import Notice
+from scheduler.core.outputs import SubmitsRead
 from scheduler.core.spec import JobSpec
 
 
@@ -47,6 +48,8 @@ class Shard:
         self.epoch = epoch
         self.changes = Changes()
         self.read_up_to_ms: dict[Input, int] = dict.fromkeys(SUBMITS, 0)
+        self._heard_ms = [0] * fleet.shards  # up to when the submits of each shard are known to be acted upon
+        self.forgets_up_to_ms = 0  # the least of them
         self._view = view
         self._live: dict[str, JobState] = {}
         # Some of the ready jobs in the store, so that granting need not read and decode them.
@@ -133,6 +136,24 @@ class Shard:
         if entry is not None and entry.payer is not None:
             entry.payer.charge(busy_ms - entry.charged_ms)
         return entry
+
+    # -- forgetting --------------------------------------------------------------------------------
+
+    def hear(self, word: SubmitsRead) -> None:
+        """Take note of up to when the submits of some shards were acted upon."""
+        for number in word.shards:
+            if 0 <= number < len(self._heard_ms):
+                self._heard_ms[number] = max(self._heard_ms[number], word.up_to_ms)
+        self.forgets_up_to_ms = min(self._heard_ms)
+
+    def unheard_since(self, at_ms: int) -> list[int]:
+        """Return the shards whose submits nobody has said to be acted upon up to then."""
+        return [number for number, up_to_ms in enumerate(self._heard_ms) if up_to_ms < at_ms]
+
+    def unhear(self) -> None:
+        """Go back to before any word: what stood ahead of it in `commands` is to be read again."""
+        self._heard_ms = [0] * len(self._heard_ms)
+        self.forgets_up_to_ms = 0
 
     # -- granting ----------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from scheduler.core import bounds, keyspace
 from scheduler.core.crash import JobCrashed
 from scheduler.core.ending import cancel, dead_letter, expire, shrink
 from scheduler.core.granting import lease_of
-from scheduler.core.inputs import SUBMITS
 from scheduler.core.job import (
     ENDED,
     FAILED,
@@ -66,7 +65,7 @@ def drop_old(shard: Shard, moment: Moment, limit: int) -> int:
             break
         try:
             if not _drop(shard, moment, job_id, drop_at_ms):
-                break  # it stays at the head until the submits are read that far
+                break  # it stays at the head until all submits are known to be read that far
         except Exception as error:
             raise JobCrashed(shard.number, job_id) from error
         shard.drops.pop()
@@ -78,7 +77,7 @@ def _drop(shard: Shard, moment: Moment, job_id: str, drop_at_ms: int) -> bool:
     state = shard.state(job_id)
     end = state.end if state is not None else None
     if state is not None and end is not None and end.drop_at_ms == drop_at_ms:
-        if not _read_past(shard, end.at_ms):
+        if not _read_past(shard, drop_at_ms):
             return False
         _forget(shard, moment, state, end)
     return True
@@ -95,8 +94,9 @@ def _forget(shard: Shard, moment: Moment, state: JobState, end: End) -> None:
 
 
 def _read_past(shard: Shard, at_ms: int) -> bool:
-    # A submit that is still unread may be a repeat of this job: dropping the state would run it again.
-    return all(shard.read_up_to_ms[submit] > at_ms for submit in SUBMITS)
+    # A submit that is still unread may be a repeat of this job, in whichever partition it lies: dropping the state
+    # would run it again.
+    return shard.forgets_up_to_ms > at_ms
 
 
 def on_retry(shard: Shard, moment: Moment, record: RetryRecord) -> None:

@@ -34,6 +34,7 @@ class Config(msgspec.Struct, frozen=True):
     offsets_every_ms: int = 5_000  # the other group offsets, for lag tools only
     restore_slice_ms: int = 5
     housekeeping_every_ms: int = 1_000
+    forget_every_ms: int = 60_000  # shards tell each other this often how far submits were read
     delete_every_ms: int = bounds.HOUR_MS
     held_back_ms: int = 1_000  # an open transaction holds a restore back this long before its owner is fenced
     standby_replicas: int = 0  # so many others keep a warm copy of each shard

@@ -24,6 +24,7 @@ from scheduler.dispatcher.adopting import Adopting
 from scheduler.dispatcher.blame import Blame
 from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.engine_clock import EngineClock
+from scheduler.dispatcher.forgetting import Forgetting
 from scheduler.dispatcher.housekeeping import Housekeeping
 from scheduler.dispatcher.intake import Intake
 from scheduler.dispatcher.last_owners import LastOwners
@@ -115,6 +116,7 @@ class Engine:
         self._recovery = Recovery(
             log, clock, signals, self._fleet, self._seats, self._reading, self._adopting, blame
         )
+        self._forgetting = Forgetting(config, log, clock)
         self._housekeeping = Housekeeping(config, log, clock, signals)
 
     @property
@@ -181,14 +183,17 @@ class Engine:
         known = self._clock.known
         moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
         self._reading.begin(self._seats, polled)
+        self._forgetting.heed(polled)
         self._reading.take(self._seats, moment)
         if self._clock.known is not known:
             # The first own echo has just ended an adoption; timers must not go by a wall clock that may run ahead.
             moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
-        self._reading.note_ends(self._seats, moment)
+        self._reading.note_unread(self._seats)
+        self._forgetting.note(self._seats)
         self._decide(moment)
         self._commit(moment)
         self._adopting.send_echoes(self._seats, mono_ms)
+        self._forgetting.ask(self._seats, moment)
         self._housekeeping.run(self._seats, moment)
 
     def _budget(self) -> Budget:
@@ -201,6 +206,7 @@ class Engine:
         for seat in active:
             timers_left -= wake_due(seat.shard, moment, timers_left)
             drops_left -= self._housekeeping.tidy(seat, moment, drops_left)
+        self._forgetting.tell(active, moment)
         self._apply_local_commands(moment)
         if active:
             shards = {seat.number: seat.shard for seat in active}

@@ -18,7 +18,7 @@ from scheduler.core import bounds, keys, wakeups
 from scheduler.core.admission import Submitted, admit
 from scheduler.core.inputs import SUBMITS, TOPIC_OF, Input, band_of
 from scheduler.core.moment import Moment
-from scheduler.core.outputs import CommandOut, DeadLetter, Forward, Lifecycle, Refusal
+from scheduler.core.outputs import CommandOut, DeadLetter, Forward, Lifecycle, Refusal, SubmitsRead
 from scheduler.core.reporting import (
     on_beat,
     on_checkpoint,
@@ -112,7 +112,10 @@ class Intake:
         if record.input is Input.REQUESTS:
             raise Refused(Refusal.UNSUPPORTED, "requests are not served by this version")
         command = decode_command(record.value)
-        self._admit(shard, moment, command)
+        if isinstance(command, SubmitsRead):
+            shard.hear(command)
+        else:
+            self._admit(shard, moment, command)
 
     def _submit(self, shard: Shard, moment: Moment, record: Record) -> None:
         spec = decode_job(record.value, self._confluent)

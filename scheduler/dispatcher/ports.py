@@ -35,18 +35,20 @@ class Polled(msgspec.Struct):
     `records` are in order within each input partition, urgent inputs first. `gained` and `lost` are shards
     whose `reports` partition came or went during the poll; a shard may be in both: handle `lost` first. For a
     gained shard nothing is read until `Log.follow`, of a lost one nothing is in `records`. `ended` names inputs
-    that are read to their last record as of now.
+    that are read to their last record, and the offset where they end: as far as the client knows, which learns
+    nothing while the leader is away. `ends` answers `Log.ask_ends`.
     """
 
     records: list[Record]
     gained: list[int]
     lost: list[int]
-    ended: list[tuple[int, Input]]
+    ended: list[tuple[int, Input, int]]
+    ends: dict[tuple[int, Input], int] = {}
 
 
 def is_empty(polled: Polled) -> bool:
     """Say whether a poll brought nothing at all."""
-    return not (polled.records or polled.ended or polled.gained or polled.lost)
+    return not (polled.records or polled.ended or polled.ends or polled.gained or polled.lost)
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
@@ -160,6 +162,13 @@ class Log(Protocol):
 
     def resume(self, shard: int, source: Input, offset: int) -> None:
         """Read a paused input again, from `offset`."""
+
+    def ask_ends(self, inputs: Collection[tuple[int, Input]]) -> None:
+        """Ask the leaders of these inputs for their ends, open transactions included, without waiting.
+
+        A later poll returns in `ends` what they said, and nothing of those that did not answer. Only the last
+        question counts.
+        """
 
     def release(self, records: Iterable[Outgoing]) -> None:
         """Send outside any transaction, after a commit: leases and notices."""

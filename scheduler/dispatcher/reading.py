@@ -74,10 +74,11 @@ class Reading:
                 seats[number].at_end.discard(source)
         if self._trying is not None and self._is_over(seats, *self._trying):
             self._trying = None
-        for number, source in polled.ended:
+        for number, source, offset in polled.ended:
             seat = seats.get(number)
             if seat is not None:
                 seat.at_end.add(source)
+                seat.ends[source] = offset
 
     def take(self, seats: dict[int, Seat], moment: Moment) -> None:
         """Act on pending records and due retries, within the turn's budgets."""
@@ -153,6 +154,8 @@ class Reading:
         seat.at_end.discard(source)
         if source in _SUBMITS:
             seat.shard.read_up_to_ms[source] = 0
+        elif source is Input.COMMANDS:
+            seat.shard.unhear()
         room = seat.rooms.get(source)
         if room is None and self._held.pop((seat.number, source), None) is not None:
             seat.positions[source] = offset
@@ -322,16 +325,14 @@ class Reading:
             record = msgspec.structs.replace(record, key=None, value=None)
         quarantine(seat.shard, record, topic, Refusal.CRASHED_DISPATCHER, detail)
 
-    def note_ends(self, seats: dict[int, Seat], moment: Moment) -> None:
-        """Note what is read to its last record: that counts as read up to now, once it is known when that is."""
+    def note_unread(self, seats: dict[int, Seat]) -> None:
+        """Note which inputs have records that wait for a later turn."""
         unread = {(record.shard, record.input) for record in self.pending}
         for seat in seats.values():
             if seat.reads:
                 seat.unread = (
                     {source for number, source in unread if number == seat.number} if unread else _NONE
                 )
-                for source in (seat.at_end & _SUBMITS) - seat.unread if self._clock.known else ():
-                    seat.shard.read_up_to_ms[source] = moment.now_ms
 
 
 _RETRIES = frozenset(RETRIES)

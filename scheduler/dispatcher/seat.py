@@ -51,6 +51,7 @@ class Seat:
         self.deletable: dict[Input, int] = {}  # committed positions as of the last clean-up
         self.rooms = {source: WaitingRoom(TIERS[tier_of(source)].delay_ms) for source in RETRIES}
         self.at_end: set[Input] = set()  # inputs of which the log has handed over all records
+        self.ends: dict[Input, int] = {}  # where those end: behind markers and aborted records too
         self.unread: AbstractSet[Input] = frozenset()  # inputs of which some of those wait for a later turn
         self.adopt_from = 0  # the first echo that ends the adoption
         self.dirty_since_ms: int | None = None  # since when positions are uncommitted
@@ -82,6 +83,11 @@ class Seat:
     def read_to_end(self, source: Input) -> bool:
         """Say whether every record of an input has been acted upon, or waits in its room."""
         return source in self.at_end and source not in self.unread
+
+    def reached(self, source: Input) -> int:
+        """Return the offset below which every record of an input was handed over."""
+        position = self.positions[source]
+        return max(position, self.ends[source]) if source in self.at_end else position
 
     def restored(self, shard: Shard, meta: Meta, mono_ms: int) -> None:
         """Take the restored state; positions come from `meta`, the truth at take-over."""

@@ -10,7 +10,15 @@ from scheduler.core import keyspace
 from scheduler.core.changes import NoticeOut
 from scheduler.core.crash import JobCrashed
 from scheduler.core.inputs import Meta
-from scheduler.core.outputs import CommandOut, DeadLetter, Lifecycle, MessageOut, Output, RetryOut
+from scheduler.core.outputs import (
+    CommandOut,
+    DeadLetter,
+    Lifecycle,
+    MessageOut,
+    Output,
+    RetryOut,
+    SubmitsReadOut,
+)
 from scheduler.core.retry import TIERS
 from scheduler.core.shard import Shard
 from scheduler.dispatcher.ports import Outgoing
@@ -75,6 +83,8 @@ def encode_output(output: Output, shard: int, lifecycle_partitions: int) -> Outg
         return Outgoing("dlq", BY_KEY, output.key, output.value, output.headers)
     if isinstance(output, CommandOut):
         return Outgoing("commands", output.shard, None, encode_command(output.command))
+    if isinstance(output, SubmitsReadOut):
+        return Outgoing("commands", output.shard, None, encode_command(output.word))
     if isinstance(output, MessageOut):
         headers = (("job_id", output.job_id),)
         return Outgoing(output.topic, BY_KEY, output.key, output.value, headers, foreign=True)

@@ -132,7 +132,7 @@ class Reader:
         if code == PARTITION_END:
             if cursor is not None and cursor.gate != _NOTHING:
                 cursor.end = max(cursor.next, message.offset() or 0)
-                into.ended.append((cursor.shard, cursor.input))
+                into.ended.append((cursor.shard, cursor.input, cursor.end))
         elif code in POSITION_LOST:
             if cursor is not None and cursor.gate != _NOTHING:
                 self._hold(cursor)

@@ -22,6 +22,7 @@ from scheduler.dispatcher.ports import (
 )
 from scheduler.kafka import client_settings
 from scheduler.kafka.admin import Admin
+from scheduler.kafka.asked_ends import AskedEnds
 from scheduler.kafka.consumers import Reader
 from scheduler.kafka.fencing import resolve_transactions_of
 from scheduler.kafka.membership import Membership
@@ -95,6 +96,7 @@ class KafkaLog:
         plain = client_settings.plain(settings.properties)
         self._plain = PlainProducer(plain, self._names, self._troubles)
         self._deletions: list[Future[Any]] = []
+        self._ends = AskedEnds(self._admin, self._names)
         self._membership = Membership(self._earliest, settings.shards)
         self._watchdog = Watchdog(StableEnds(self._admin.client), self._names, told or Silent())
         self._dead = False
@@ -118,6 +120,7 @@ class KafkaLog:
         polled = Polled([], [], [], [])
         if read(self._readers, budget, polled, lambda: self._follow_membership(polled)):
             polled.records.sort(key=_by_urgency)  # stable, so each partition's order stays
+        polled.ends = self._ends.answers()
         if wait_ms > 0 and is_empty(polled):
             self._wait(budget, wait_ms, polled)
         if polled.lost:
@@ -246,6 +249,10 @@ class KafkaLog:
         """Read a paused input again, from `offset`."""
         self._reader_of[source].resume(shard, source, offset)
 
+    def ask_ends(self, inputs: Collection[tuple[int, Input]]) -> None:
+        """Ask the leaders of these inputs for their ends, without waiting."""
+        self._ends.ask(inputs)
+
     # -- outside transactions -------------------------------------------------------------------------------------
 
     def release(self, records: Iterable[Outgoing]) -> None:
@@ -358,4 +365,4 @@ def _drop(polled: Polled) -> None:
     """Take out what was read of shards that were lost within the same poll."""
     lost = set(polled.lost)
     polled.records = [record for record in polled.records if record.shard not in lost]
-    polled.ended = [(shard, source) for shard, source in polled.ended if shard not in lost]
+    polled.ended = [each for each in polled.ended if each[0] not in lost]

@@ -31,8 +31,15 @@ class MemoryDispatcher:
         self._timing = Timing()
         self._log = MemoryLog(broker, clock.wall_ms)
         ground = Ground(_CLUSTER, PREFIX, broker.partitions, {}, 1, changelog_retention_ms=1 << 62)
-        # Time stands still while something is to be done, so nothing waits for company.
-        config = Config(ground, settings_of_any_queue(PREFIX), self._timing, completions_wait_ms=0, rest_ms=0)
+        # Time stands still while something is to be done, so nothing waits for company, or for its next turn to come.
+        config = Config(
+            ground,
+            settings_of_any_queue(PREFIX),
+            self._timing,
+            completions_wait_ms=0,
+            rest_ms=0,
+            housekeeping_every_ms=0,
+        )
         world = World(
             self._log, MemoryChangelog(broker), MemoryStores(), clock, chance, _NoSignals(), _pass_by
         )

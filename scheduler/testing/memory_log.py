@@ -21,6 +21,7 @@ class MemoryLog:
         self._next: dict[tuple[int, Input], int] = {}
         self._ended: set[tuple[int, Input]] = set()
         self._paused: set[tuple[int, Input]] = set()
+        self._asked: list[tuple[int, Input]] = []
         self._transaction: list[Outgoing] = []
         self._joined = False
         self.owner = "memory"
@@ -34,7 +35,16 @@ class MemoryLog:
         for key in sorted(self._next, key=lambda key: (key[1], key[0])):
             if key not in self._paused:
                 self._read(key, budget.records - len(polled.records), polled)
+        polled.ends = self._answer()
         return polled
+
+    def ask_ends(self, inputs: Collection[tuple[int, Input]]) -> None:
+        """Have the next poll say where these inputs end."""
+        self._asked = list(inputs)
+
+    def _answer(self) -> dict[tuple[int, Input], int]:
+        asked, self._asked = self._asked, []
+        return {(shard, source): len(self._broker.log(TOPIC_OF[source], shard)) for shard, source in asked}
 
     def _read(self, key: tuple[int, Input], limit: int, polled: Polled) -> None:
         shard, source = key
@@ -47,11 +57,11 @@ class MemoryLog:
         self._next[key] = offset
         if offset == len(log) and key not in self._ended:
             self._ended.add(key)
-            polled.ended.append(key)
+            polled.ended.append((shard, source, offset))
 
     def unread(self) -> bool:
         """Say whether a poll would return records."""
-        return any(
+        return bool(self._asked) or any(
             offset < len(self._broker.log(TOPIC_OF[source], shard))
             for (shard, source), offset in self._next.items()
             if (shard, source) not in self._paused

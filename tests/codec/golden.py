@@ -27,7 +27,7 @@ from scheduler.core.job import (
     Phase,
 )
 from scheduler.core.notices import Drain, Lease, Revoke
-from scheduler.core.outputs import Forward, Lifecycle, RetryRecord
+from scheduler.core.outputs import Forward, Lifecycle, RetryRecord, SubmitsRead
 from scheduler.core.reports import (
     Beat,
     Checkpoint,
@@ -130,6 +130,7 @@ EXAMPLES: dict[str, Any] = {
     "DrainV1": Drain(BOOT_ID, "deploy"),
     "RetryV1": RetryRecord(JOB_ID, 7, NOW_MS + 5_000),
     "ForwardV1": Forward(2, b"...", "submit.bulk", 3, 1_209, NOW_MS),
+    "SubmitsReadV1": SubmitsRead((0, 3, 63), NOW_MS),
     "StateV1.leased": _LEASED,
     "StateV1.failed": _FAILED,
     "MetaV1": Meta(

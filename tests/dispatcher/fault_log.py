@@ -52,6 +52,7 @@ class FaultLog(MemoryLog):
         self.paused: set[tuple[int, Input]] = self._paused
         self.refused: Callable[[Outgoing], bool] = lambda _: False
         self.lost_positions: list[PositionLost] = []
+        self.silent: set[tuple[int, Input]] = set()  # inputs whose leader is out of reach
         self.owned: set[int] = set()
         self.read_at_most: int | None = None
         self._faults: dict[str, Faults] = {}
@@ -90,8 +91,9 @@ class FaultLog(MemoryLog):
         polled = Polled([], gained, lost, [])
         most = budget.records if self.read_at_most is None else min(budget.records, self.read_at_most)
         for key in sorted(self._next, key=lambda key: (key[1], key[0])):
-            if key not in self._paused:
+            if key not in self._paused and key not in self.silent:
                 self._read(key, most - len(polled.records), polled)
+        polled.ends = {key: end for key, end in self._answer().items() if key not in self.silent}
         return polled
 
     def _assigned(self) -> tuple[list[int], list[int]]:
@@ -118,10 +120,12 @@ class FaultLog(MemoryLog):
             polled.records.append(Record(source, shard, offset, stored.at_ms, stored.key, stored.value))
             self._next[key] = offset + 1
             self._ended.discard(key)
-        self._next[key] = max(end, self._next[key])
+        if end > self._next[key]:  # markers and what was aborted: the client tells of the new end
+            self._next[key] = end
+            self._ended.discard(key)
         if key not in self._ended:
             self._ended.add(key)
-            polled.ended.append(key)
+            polled.ended.append((shard, source, self._next[key]))
 
     def metadata(self) -> object:
         return self._polls

@@ -341,7 +341,7 @@ def test_a_record_without_a_state_is_quarantined_and_never_run(world, worker):
 def test_a_job_that_came_and_went_while_nobody_looked_is_no_orphan():
     """Its record is read back in one slice, and that it is gone in another."""
     keep = QueueSettings(keep_succeeded_ms=1_000)
-    world = World(queues={"q": keep})
+    world = World(queues={"q": keep}, forget_every_ms=1_000)
     d1 = world.start()
     worker = world.worker()
     old = copied(d1)

@@ -21,6 +21,8 @@ class Seen:
         self.owned = set()
         self.lost = []
         self.ended = set()
+        self.ends = {}
+        self.end_offsets = {}
 
     def poll(self, wait_ms=50, budget=BUDGET) -> Polled:
         polled = self.log.poll(budget, wait_ms)
@@ -28,7 +30,9 @@ class Seen:
         self.lost += polled.lost
         self.owned |= set(polled.gained)
         self.records += polled.records
-        self.ended |= set(polled.ended)
+        self.ended |= {(shard, source) for shard, source, _ in polled.ended}
+        self.ends |= polled.ends
+        self.end_offsets |= {(shard, source): offset for shard, source, offset in polled.ended}
         return polled
 
     def until(self, condition, *others):

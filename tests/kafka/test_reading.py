@@ -84,6 +84,26 @@ def test_open_transactions_are_hidden_except_in_reports(owner, properties, insta
     owner.until(lambda: owner.keys(Input.COMMANDS) == [b"h"])
 
 
+def test_an_end_is_told_by_the_leader_and_counts_what_nobody_can_read_yet(owner, properties, installed):
+    submits, bulk = (0, Input.SUBMIT_DEFAULT), (0, Input.SUBMIT_BULK)
+    owner.log.follow(0, at(0))
+    owner.until(lambda: len(owner.ended) == len(Input))
+    produce(properties, topic_of(installed, bulk[1]), 0, [b"a", b"b"])
+    hidden = open_transaction(
+        properties, installed.prefix + "z", topic_of(installed, submits[1]), 0, [b"h", b"h"]
+    )
+    owner.log.ask_ends([submits, bulk])
+    owner.until(lambda: len(owner.ends) == 2)
+    assert owner.ends == {submits: 2, bulk: 2}
+    owner.until(lambda: owner.end_offsets[bulk] == 2)
+    assert owner.end_offsets[submits] == 0
+    hidden.abort_transaction(10)
+    owner.until(lambda: owner.end_offsets[submits] == 3)  # behind the marker
+    owner.log.ask_ends([submits])
+    owner.until(lambda: owner.ends[submits] == 3)
+    assert owner.keys(submits[1]) == []
+
+
 def test_a_budget_of_one_gives_one_record(owner, properties, installed):
     for source in Input:
         produce(properties, topic_of(installed, source), 0, [b"a", b"b"])

@@ -1,6 +1,6 @@
 """A dispatcher's log and changelogs over the simulated broker, by a link that may be cut at every step."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,8 @@ class SimulatedLog(FaultLog):
         self.records_read = 0
         self.deaf_to: set[Input] = set()  # inputs whose leader does not answer
         self._gone: set[tuple[int, Input]] = set()  # inputs whose loss was told
+        self._questions = 0
+        self._told: dict[tuple[int, Input], int] = {}  # by leaders, of where inputs end
 
     def _join(self) -> None:
         """It joins at its first poll."""
@@ -105,6 +107,23 @@ class SimulatedLog(FaultLog):
         if key not in self._gone:
             self._gone.add(key)
             raise PositionLost(TOPIC_OF[source], shard, wanted, start, -1)
+
+    def ask_ends(self, inputs: Collection[tuple[int, Input]]) -> None:
+        """Ask; whoever can't be reached now does not answer."""
+        self._told = {}
+        self._questions += 1
+        if self._link.is_whole:
+            places = [(key, (TOPIC_OF[key[1]], key[0])) for key in inputs if key[1] not in self.deaf_to]
+            ends = {key: len(self._broker.log(*place)) for key, place in places}
+            self._process.later(partial(self._hear_ends, self._questions, ends))
+
+    def _hear_ends(self, question: int, ends: dict[tuple[int, Input], int]) -> None:
+        if self._link.is_whole and question == self._questions:
+            self._told = ends
+
+    def _answer(self) -> dict[tuple[int, Input], int]:
+        told, self._told = self._told, {}
+        return told
 
     def follow(self, shard: int, offsets: dict[Input, int]) -> None:
         self._gone.difference_update([(shard, source) for source in offsets])
