@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scheduler.codec.confluent import Confluent
     from scheduler.dispatcher.config import Config, Ground
     from scheduler.dispatcher.engine import Engine
+    from scheduler.dispatcher.ports import Follower, Roster
     from scheduler.kafka.watchdog import Told
 
 
@@ -39,6 +40,14 @@ _COLLECT_AFTER = 100_000  # allocations; the default of 700 costs a tenth of the
 )
 @options.settings
 @options.prefix
+@click.option(
+    "--standby-replicas",
+    envvar="JOBS_STANDBY_REPLICAS",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="So many other dispatchers keep a warm copy of each shard, so that it is taken over sooner. Alike for all.",
+)
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics on 127.0.0.1.")
 @click.pass_obj
 def dispatcher(
@@ -47,6 +56,7 @@ def dispatcher(
     state_dir: Path | None,
     settings_path: Path | None,
     prefix: str,
+    standby_replicas: int,
     metrics_port: int | None,
 ) -> int:
     """Hand out jobs: lease them to workers, retry, expire, dead-letter.
@@ -60,7 +70,7 @@ def dispatcher(
     stopping = threading.Event()
     name = name or socket.gethostname()
     with signals_call(stopping.set):
-        config = configure(connection, settings_path, prefix)
+        config = configure(connection, settings_path, prefix, standby_replicas)
         own_dir = given_state_dir(state_dir) if state_dir else default_state_dir(name, config.ground)
         _run(connection, config, name, own_dir, metrics_port, stopping)
     return exits.OK
@@ -106,7 +116,9 @@ def _failures_told() -> Iterator[None]:
         raise exits.Failed(str(error)) from error
 
 
-def configure(connection: Connection, settings_path: Path | None, prefix: str) -> Config:
+def configure(
+    connection: Connection, settings_path: Path | None, prefix: str, standby_replicas: int = 0
+) -> Config:
     """Check the topics and settings; raise `exits.Failed` with a diff or the place of the error."""
     from scheduler.cli.settings_file import SettingsError, load_settings, unkept_settings
     from scheduler.dispatcher.config import Config, Ground
@@ -142,7 +154,7 @@ def configure(connection: Connection, settings_path: Path | None, prefix: str) -
         cluster.topics["lifecycle"].partitions,
         int(changelog.configs["delete.retention.ms"]),
     )
-    return Config(ground, settings)
+    return Config(ground, settings, standby_replicas=standby_replicas)
 
 
 def build(
@@ -180,8 +192,22 @@ def build(
         PrometheusSignals(REGISTRY),
         failpoint_from(os.environ),
         registry_framing(prefix, os.environ),
+        *_for_standbys(connection, config),
     )
     return Engine(config, world)
+
+
+def _for_standbys(connection: Connection, config: Config) -> tuple[Follower, Roster] | tuple[()]:
+    """Return what keeping copies of others' shards takes: clients of its own, which nobody else need have."""
+    from scheduler.kafka.following import KafkaFollower
+    from scheduler.kafka.roster import KafkaRoster
+
+    if not config.standby_replicas:
+        return ()
+    prefix = config.ground.prefix
+    return KafkaFollower(connection.properties, prefix=prefix), KafkaRoster(
+        connection.properties, prefix=prefix
+    )
 
 
 def registry_framing(prefix: str, environ: Mapping[str, str]) -> Confluent | None:

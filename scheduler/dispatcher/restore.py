@@ -37,7 +37,9 @@ class Restore:
         # makes no old store a new one.
         self.as_of_ms = store.written_at_ms if store.offset >= 0 else now_ms
         self.held_back_since_ms: int | None = None
+        self.records = 0  # read of the log
         self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
+        self._goes_on = False
         self._raw = store.get(keyspace.INDEXED) is None  # new, or a restore that was given up
         self._specs = dict.fromkeys(unmatched)  # with those of the rest of the log, in its order
         self._steps: Iterator[None] | None = None  # what is to be done once the log is read
@@ -49,6 +51,7 @@ class Restore:
 
     def take(self, restored: Restored) -> None:
         """Write a slice of the log to the store."""
+        self.records += len(restored.entries)
         latest = dict(restored.entries)  # the last value of each key, since a batch holds a key once
         foreign = [key for key in latest if key[:1] not in _DURABLE]
         for key in foreign:
@@ -82,12 +85,14 @@ class Restore:
             raise AssertionError(f"shard {self.number}: its log is not read to the end")
         return next(self._steps, _OVER) is _OVER
 
-    def take_more(self) -> None:
-        """After the last step: go on with what the log has got since."""
+    def take_more(self) -> bool:
+        """After the last step: go on with what the log has got since; say whether it was the first time."""
         self._steps = None
         self._raw = False
         self._specs = dict.fromkeys(self.orphans)
         self.orphans = []
+        first, self._goes_on = not self._goes_on, True
+        return first
 
     @property
     def unmatched(self) -> Sequence[bytes]:

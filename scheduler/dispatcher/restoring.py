@@ -169,6 +169,7 @@ class Restorer:
                 f"shard {restore.number} has no meta record: run 'scheduler topics apply --execute'"
             )
         self._check_ground(restore.number, meta)
+        _log.info("shard %d restored: %d records read", restore.number, restore.records)
         return Done(restore.number, restore.store, meta, restore.orphans)
 
     def _check_ground(self, number: int, meta: Meta) -> None:

@@ -174,7 +174,8 @@ class Standbys:
     def _step(self, restore: Restore) -> bool:
         if not restore.step():
             return False
-        restore.take_more()
+        if restore.take_more():
+            _log.info("shard %d is kept warm: %d records read", restore.number, restore.records)
         return True
 
     def _index(self) -> bool:

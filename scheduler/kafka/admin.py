@@ -91,12 +91,16 @@ class Admin:
     def _group(self, group: str, within_s: float) -> ConsumerGroupDescription:
         call_s = min(_CALL_S, within_s)
 
-        def ask() -> ConsumerGroupDescription:
-            asked = self.client.describe_consumer_groups([group], request_timeout=_COORDINATOR_S)[group]
-            answer: ConsumerGroupDescription = asked.result(call_s)
-            return answer
+        return self._insist(
+            "describe_consumer_groups", lambda: self.described(group).result(call_s), within_s
+        )
 
-        return self._insist("describe_consumer_groups", ask, within_s)
+    def described(self, group: str) -> "Future[ConsumerGroupDescription]":
+        """Ask for the members of `group` and what they hold, without waiting."""
+        asked: Future[ConsumerGroupDescription] = self.client.describe_consumer_groups(
+            [group], request_timeout=_COORDINATOR_S
+        )[group]
+        return asked
 
     def partitions(self, prefix: str, within_s: float = ANSWER_S) -> dict[str, int]:
         """Return the partition counts of the topics whose names begin with `prefix`, by name without it."""

@@ -96,6 +96,15 @@ def restorer(properties: Mapping[str, str], group: str) -> Properties:
     return {**follower(properties, group), "queued.max.messages.kbytes": 32 * 1024}
 
 
+def standby(properties: Mapping[str, str], group: str) -> Properties:
+    """Return the settings of the consumer that follows others' changelogs.
+
+    Nobody waits for what it reads, so the broker may: an answer for half a second or 64 KiB, not for each turn.
+    """
+    patient = {"fetch.wait.max.ms": "500", "fetch.min.bytes": str(64 * 1024)}
+    return follower({**patient, **properties}, group)
+
+
 def transactional(properties: Mapping[str, str], transactional_id: str) -> Properties:
     """Return the settings of the transactional producer."""
     timeout: Properties = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}

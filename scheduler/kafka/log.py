@@ -331,7 +331,8 @@ class KafkaLog:
 
     def _join(self) -> None:
         properties, group = self._settings.properties, self._settings.group_id
-        member = self._troubles.consumer(client_settings.driver(properties, group))
+        named = {"client.id": self._settings.name, **properties}  # by which others know us, see `roster`
+        member = self._troubles.consumer(client_settings.driver(named, group))
         self._driver = Reader(member, {REPORTS: Input.REPORTS}, self._names, by_hand=False)
         follower = client_settings.follower(properties, group)
         self._followers = [self._follower(follower, inputs) for inputs in FOLLOWERS]

@@ -27,6 +27,7 @@ KINDS = {
     "driver": client_settings.driver(OPERATORS, "group"),
     "follower": client_settings.follower(OPERATORS, "group"),
     "restorer": client_settings.restorer(OPERATORS, "group"),
+    "standby": client_settings.standby(OPERATORS, "group"),
     "transactional": client_settings.transactional(OPERATORS, "owner"),
     "plain": client_settings.plain(OPERATORS),
     "admin": client_settings.admin(OPERATORS),
@@ -43,7 +44,7 @@ def test_the_client_takes_the_settings_without_a_murmur(kind, caplog):
 
 
 def test_consumers_never_commit_or_jump_by_themselves():
-    for kind in ("driver", "follower", "restorer"):
+    for kind in ("driver", "follower", "restorer", "standby"):
         assert KINDS[kind]["enable.auto.commit"] is False
         assert KINDS[kind]["auto.offset.reset"] == "error"
         assert KINDS[kind]["allow.auto.create.topics"] is False
@@ -51,14 +52,15 @@ def test_consumers_never_commit_or_jump_by_themselves():
 
 def test_what_follows_reads_only_what_is_committed():
     assert KINDS["driver"]["isolation.level"] == "read_uncommitted"
-    assert KINDS["follower"]["isolation.level"] == KINDS["restorer"]["isolation.level"] == "read_committed"
+    for kind in ("follower", "restorer", "standby"):
+        assert KINDS[kind]["isolation.level"] == "read_committed"
 
 
 def test_only_the_driver_is_a_member():
     assert KINDS["driver"]["group.instance.id"] == "slot-1"
     assert KINDS["driver"]["session.timeout.ms"] == "9000"
     assert KINDS["driver"]["partition.assignment.strategy"] == "cooperative-sticky"
-    for kind in ("follower", "restorer"):
+    for kind in ("follower", "restorer", "standby"):
         assert not {"group.instance.id", "session.timeout.ms", "max.poll.interval.ms"} & KINDS[kind].keys()
 
 
