@@ -195,7 +195,10 @@ class KafkaLink:
             self._unread = self._next
         else:
             LOG.error("%s/%d brings nothing from %d of %d on: taken up anew", *self._inbox, self._next, end)
-            self._consumer.assign([TopicPartition(*self._inbox, self._next)])
+            here = [TopicPartition(*self._inbox, self._next)]
+            self._consumer.assign(here)
+            self._consumer.resume(here)  # a pause survives a new assignment
+            self._unread = None
 
     def _received(self, message: Message) -> LinkEvent | None:
         error = message.error()

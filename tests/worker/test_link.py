@@ -105,6 +105,32 @@ def test_a_lost_position_goes_on_at_the_end(link, producer, prefix, caplog):
     assert last == Received(Drain(BOOT_ID, "after"))
 
 
+def test_an_inbox_that_went_deaf_is_taken_up_anew_and_brings_each_notice_once(
+    link, producer, prefix, monkeypatch, caplog
+):
+    monkeypatch.setattr("scheduler.kafka.inbox.POLL_S", 0.05)
+    monkeypatch.setattr("scheduler.kafka.inbox.LOOK_POLLS", 2)
+    inbox = murmur2(BOOT_ID) % 8
+    received = link._received
+
+    def going_deaf(message):
+        link._received = received
+        link._consumer.pause([TopicPartition(f"{prefix}leases.default", inbox)])  # by the one thread that may use it
+        return received(message)
+
+    link._received = going_deaf
+    link.join("default", BOOT_ID)
+    notify(producer, prefix, inbox, encode_notice(Drain(BOOT_ID, "heard")))
+    assert happened(link) == [Received(Drain(BOOT_ID, "heard"))]
+    for reason in ("a", "b"):
+        notify(producer, prefix, inbox, encode_notice(Drain(BOOT_ID, reason)))
+    assert happened(link, 2) == [Received(Drain(BOOT_ID, reason)) for reason in ("a", "b")]
+    # At this pace it may be taken up again before the first fetch has come.
+    assert {record.getMessage() for record in caplog.records if "brings nothing" in record.getMessage()} == {
+        f"{prefix}leases.default/{inbox} brings nothing from 1 of 3 on: taken up anew"
+    }
+
+
 def test_a_dead_consumer_ends_the_worker(link):
     link.join("default", BOOT_ID)
     assert isinstance(link._on_error(KafkaError(KafkaError._FATAL)), LinkFailed)
