@@ -18,6 +18,7 @@ from scheduler.dispatcher.ports import LogError
 from scheduler.kafka import client_settings
 from scheduler.kafka.deadline import Deadline
 from scheduler.kafka.errors import REFUSED_ACCESS, describe, error_of
+from scheduler.kafka.told_offsets import offset_in
 from scheduler.kafka.troubles import Troubles
 
 ANSWER_S: Final = 10.0
@@ -159,24 +160,23 @@ class Admin:
         within_s: float = ANSWER_S,
     ) -> list[TopicPartition]:
         asked = {TopicPartition(each.topic, each.partition): spec for each in partitions}
-        answers = self._all(
-            "list_offsets",
-            lambda: self.client.list_offsets(
+
+        def ask() -> list[TopicPartition]:
+            answers = self.client.list_offsets(
                 asked, isolation_level=isolation, request_timeout=min(_CALL_S, within_s)
-            ),
-            within_s,
-        )
-        return [TopicPartition(at.topic, at.partition, answer.offset) for at, answer in answers.items()]
+            )
+            return [
+                TopicPartition(at.topic, at.partition, offset_in(future.result(_CALL_S + 1)))
+                for at, future in answers.items()
+            ]
+
+        return self._insist("list_offsets", ask, within_s)
 
     def _ask(self, name: str, call: Callable[[], "Future[T]"]) -> T:
         return self._insist(name, lambda: call().result(_CALL_S + 1))
 
-    def _all(
-        self, name: str, call: Callable[[], Mapping[K, "Future[T]"]], within_s: float = ANSWER_S
-    ) -> dict[K, T]:
-        return self._insist(
-            name, lambda: {key: future.result(_CALL_S + 1) for key, future in call().items()}, within_s
-        )
+    def _all(self, name: str, call: Callable[[], Mapping[K, "Future[T]"]]) -> dict[K, T]:
+        return self._insist(name, lambda: {key: future.result(_CALL_S + 1) for key, future in call().items()})
 
     def _insist(self, name: str, call: Callable[[], T], within_s: float = ANSWER_S) -> T:
         """Call until an answer comes. A topic created a moment ago answers `NOT_LEADER_FOR_PARTITION` at first."""

@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 from scheduler.core.inputs import TOPIC_OF, Input
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.names import Names
+from scheduler.kafka.told_offsets import offset_in
 from scheduler.kafka.troubles import LOG
 
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -53,7 +54,7 @@ class AskedEnds:
         refused = ""
         for (shard, source), future in done.items():
             try:
-                ends[shard, source] = future.result().offset
+                ends[shard, source] = offset_in(future.result())
             except KafkaException as error:
                 refused = f"{source.name.lower()}/{shard}: {error}"
         if refused:

@@ -11,6 +11,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
     OffsetSpec,
 )
 
+from scheduler.kafka.told_offsets import offset_in
+
 _ANSWER_S: Final = 5.0
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LEVELS: Final = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
@@ -57,7 +59,7 @@ class StableEnds:
         found: dict[Place, End] = {}
         for place, future in stable.items():
             try:
-                found[place] = End(future.result().offset, high[place].result().offset)
+                found[place] = End(offset_in(future.result()), offset_in(high[place].result()))
             except KafkaException:
                 continue  # no leader now, or no answer: the next question tells
         return found
