@@ -213,12 +213,12 @@ class Reader:
             self._wake(cursor)
 
     def reached(self) -> dict[tuple[str, int], int]:
-        """Return up to which offset each input was read, by topic and shard; without those that are paused."""
+        """Return up to which offset each input was read, by topic and shard; without those that are paused or held."""
         return {
             (topic, cursor.shard): max(cursor.next, cursor.end)
             for topic, cursors in self._cursors.items()
             for cursor in cursors.values()
-            if not cursor.paused
+            if cursor.gate != _NOTHING
         }
 
     def take_up(self, place: tuple[str, int]) -> None:

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from scheduler.core.inputs import Input
-from scheduler.dispatcher.ports import Fenced
+from scheduler.dispatcher.ports import Fenced, PositionLost
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.names import Names
 from scheduler.kafka.stable_ends import StableEnds
@@ -68,6 +68,21 @@ def test_quiet_read_and_paused_inputs_are_left_alone(owner, heard, properties, i
     before = heard.looks
     owner.until(lambda: heard.looks > before + 2 * LOOKS)
     assert heard.topics == []
+
+
+def test_an_input_whose_position_is_gone_stays_held(owner, heard, properties, installed):
+    topic = topic_of(installed, Input.SUBMIT_BULK)
+    produce(properties, topic, 0, [b"a", b"b", b"c"])
+    admin = Admin(properties)
+    deletion = admin.client.delete_records([TopicPartition(topic, 0, 2)])
+    assert [future.result(10).low_watermark for future in deletion.values()] == [2]
+    owner.log.follow(0, at(0))
+    with pytest.raises(PositionLost):
+        owner.until(lambda: False)
+    before = heard.looks
+    owner.until(lambda: heard.looks > before + 2 * LOOKS)
+    assert heard.topics == []
+    assert owner.records == []
 
 
 def test_what_an_open_transaction_hides_is_told(owner, heard, properties, installed):
