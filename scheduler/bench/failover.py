@@ -1,7 +1,10 @@
 """How long leases stop when one of two dispatchers dies, or leaves: real processes, under load."""
 
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from scheduler.bench.figures import percentile
 from scheduler.bench.load import Load
@@ -25,16 +28,35 @@ def failover(properties: Mapping[str, str], runs: int) -> dict[str, float]:
     """
     with site(properties) as place:
         scene = _Scene(place)
-        killed_s = [scene.run(Process.kill) for _ in range(runs)]
-        stopped_s = [scene.run(Process.terminate) for _ in range(runs)]
+        killed = [scene.run(Process.kill) for _ in range(runs)]
+        stopped = [scene.run(Process.terminate) for _ in range(runs)]
         scene.close()
-    return {
-        "runs": runs,
-        "kill_p50_s": round(percentile(killed_s, 0.50), 2),
-        "kill_p99_s": round(percentile(killed_s, 0.99), 2),
-        "stop_p50_s": round(percentile(stopped_s, 0.50), 2),
-        "stop_p99_s": round(percentile(stopped_s, 0.99), 2),
+    return {"runs": runs, **_figures("kill", killed), **_figures("stop", stopped)}
+
+
+class _Parts(NamedTuple):
+    """One run: the seconds until the other dispatcher gets the shards, has restored them, and each has leased."""
+
+    gained_s: float
+    restored_s: float
+    leased_s: float
+
+    @property
+    def whole_s(self) -> float:
+        return sum(self)
+
+
+def _figures(how: str, runs: Sequence[_Parts]) -> dict[str, float]:
+    wholes = [run.whole_s for run in runs]
+    figures = {
+        f"{how}_p50_s": round(percentile(wholes, 0.50), 2),
+        f"{how}_p99_s": round(percentile(wholes, 0.99), 2),
     }
+    for part in _Parts._fields:
+        seconds = [getattr(run, part) for run in runs]
+        figures[f"{how}_{part.removesuffix('_s')}_p50_s"] = round(percentile(seconds, 0.50), 2)
+        figures[f"{how}_{part.removesuffix('_s')}_p99_s"] = round(percentile(seconds, 0.99), 2)
+    return figures
 
 
 class _Scene:
@@ -49,17 +71,19 @@ class _Scene:
         self._started = 0
         self._pair = [self._start(), self._start()]
 
-    def run(self, end: Callable[[Process], None]) -> float:
-        """End one dispatcher in this way once both share the load; return the seconds without leases somewhere."""
+    def run(self, end: Callable[[Process], None]) -> _Parts:
+        """End one dispatcher in this way once both share the load; return how long leases stopped somewhere, in parts."""
         self._stream(until=self._shared)
-        gone = self._pair.pop(0)
-        signal_s = time.monotonic()
+        gone, heir = self._pair.pop(0), self._pair[0]
+        signal_s = time.time()
         end(gone)
-        leased_s = self._stream(until=self._all_leased)
+        leased_s = self._stream(until=self._all_leased) - signal_s
+        gained_s = max(_told_s(heir, "gained shards"), signal_s) - signal_s
+        restored_s = max(_told_s(heir, r"shard \d+ restored") - signal_s, gained_s)
         gone.stop()
         self._pair.append(self._start())
         self._shared_since_s = time.monotonic()
-        return leased_s - signal_s
+        return _Parts(gained_s, restored_s - gained_s, leased_s - restored_s)
 
     def close(self) -> None:
         """Close the clients."""
@@ -68,7 +92,7 @@ class _Scene:
 
     def _start(self) -> Process:
         self._started += 1
-        return self._place.dispatcher(f"dispatcher-{self._started}")
+        return self._place.dispatcher(f"dispatcher-{self._started}", environ={"JOBS_LOG_FORMAT": "text"})
 
     def _all_leased(self, first: dict[int, float]) -> bool:
         return len(first) == self._place.shards
@@ -84,13 +108,13 @@ class _Scene:
         return self._all_leased(first) and now - self._shared_since_s >= _SETTLED_S
 
     def _stream(self, until: Callable[[dict[int, float]], bool]) -> float:
-        """Submit and answer until `until(first lease by shard)`; return when the last shard had its first lease."""
+        """Submit and answer until `until(first lease by shard)`; return the Unix time of the last shard's first lease."""
         mine: set[str] = set()
         first: dict[int, float] = {}
 
         def leased(lease: Lease, _at_ms: int) -> None:
             if lease.job_id in mine:
-                first.setdefault(shard_of(lease.job_id, self._place.shards), time.monotonic())
+                first.setdefault(shard_of(lease.job_id, self._place.shards), time.time())
 
         began, submitted = time.monotonic(), 0
         while not until(first):
@@ -104,3 +128,9 @@ class _Scene:
                 submitted += 1
             self._worker.step(0.005, leased)
         return max(first.values())
+
+
+def _told_s(dispatcher: Process, what: str) -> float:
+    """Return the Unix time at which a dispatcher last logged `what`."""
+    times = re.findall(rf"^(\S+)Z \[info +\] {what}", dispatcher.log.read_text(), re.MULTILINE)
+    return datetime.fromisoformat(f"{times[-1]}+00:00").timestamp()

@@ -16,7 +16,8 @@ TRANSACTION_TIMEOUT_MS: Final = 10_000
 """A dead owner's open transaction holds its partitions back for this long, plus the broker's 10 s check period."""
 
 SESSION_MS: Final = 6_000
-HEARTBEAT_MS: Final = 2_000
+HEARTBEAT_MS: Final = 500
+"""A member hears of a rebalance in the answer to a heartbeat: shards of one that has left wait for that too."""
 
 _CONSUMER_ONLY: Final = frozenset((
     "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "client.rack", "enable.auto.commit",

@@ -14,7 +14,7 @@ BENCHES = {
     "scheduled": (("--jobs", "1000"), {"dispatcher_rss_mb", "early", "lateness_p99_ms"}),
     "restore": (("--records", "5000"), {"empty_disk_records_per_s", "old_disk_records_per_s", "own_disk_s"}),
     "beats": (("--workers", "50", "--seconds", "6"), {"core_percent", "records_per_s"}),
-    "failover": (("--runs", "1"), {"kill_p99_s", "stop_p99_s"}),
+    "failover": (("--runs", "1"), {"kill_p99_s", "stop_p99_s", "kill_gained_p99_s"}),
 }
 
 

@@ -260,7 +260,7 @@ def die_in_transaction(log: FaultLog) -> None:
     raise KeyboardInterrupt
 
 
-def test_an_open_transaction_of_an_owner_that_left_is_ended_after_a_second(world, worker):
+def test_an_open_transaction_of_an_owner_that_left_is_ended_soon(world, worker):
     d1 = world.dispatchers["d1"]
     lease = grant(world, worker)
     worker.done(lease)
@@ -271,7 +271,7 @@ def test_an_open_transaction_of_an_owner_that_left_is_ended_after_a_second(world
     d2 = world.join("d2")
     start = world.time.ms
     world.until(d2.is_active, every_ms=50)
-    assert 1_000 <= world.time.ms - start <= 2_500
+    assert 300 <= world.time.ms - start <= 1_500
     assert "fence_owner" in d2.log.calls
     assert world.state().phase == "succeeded"  # read again, since that transaction never was
     assert len(world.lifecycle()) == 1
