@@ -48,6 +48,13 @@ _COLLECT_AFTER = 100_000  # allocations; the default of 700 costs a tenth of the
     show_default=True,
     help="So many other dispatchers keep a warm copy of each shard, so that it is taken over sooner. Alike for all.",
 )
+@click.option(
+    "--accept-loss",
+    "losses",
+    metavar="TOPIC/PARTITION@OFFSET",
+    multiple=True,
+    help="Go on at OFFSET although records before it are gone. Given as the error says; may be repeated.",
+)
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics on 127.0.0.1.")
 @click.pass_obj
 def dispatcher(
@@ -57,6 +64,7 @@ def dispatcher(
     settings_path: Path | None,
     prefix: str,
     standby_replicas: int,
+    losses: tuple[str, ...],
     metrics_port: int | None,
 ) -> int:
     """Hand out jobs: lease them to workers, retry, expire, dead-letter.
@@ -70,7 +78,7 @@ def dispatcher(
     stopping = threading.Event()
     name = name or socket.gethostname()
     with signals_call(stopping.set):
-        config = configure(connection, settings_path, prefix, standby_replicas)
+        config = configure(connection, settings_path, prefix, standby_replicas, losses)
         own_dir = given_state_dir(state_dir) if state_dir else default_state_dir(name, config.ground)
         _run(connection, config, name, own_dir, metrics_port, stopping)
     return exits.OK
@@ -117,9 +125,14 @@ def _failures_told() -> Iterator[None]:
 
 
 def configure(
-    connection: Connection, settings_path: Path | None, prefix: str, standby_replicas: int = 0
+    connection: Connection,
+    settings_path: Path | None,
+    prefix: str,
+    standby_replicas: int = 0,
+    losses: tuple[str, ...] = (),
 ) -> Config:
     """Check the topics and settings; raise `exits.Failed` with a diff or the place of the error."""
+    from scheduler.cli.accepted_losses import accepted_losses
     from scheduler.cli.settings_file import SettingsError, load_settings, unkept_settings
     from scheduler.dispatcher.config import Config, Ground
     from scheduler.dispatcher.ports import LogError
@@ -154,7 +167,8 @@ def configure(
         cluster.topics["lifecycle"].partitions,
         int(changelog.configs["delete.retention.ms"]),
     )
-    return Config(ground, settings, standby_replicas=standby_replicas)
+    accepted = accepted_losses(losses, layout.shards)
+    return Config(ground, settings, accepted_losses=accepted, standby_replicas=standby_replicas)
 
 
 def build(

@@ -28,6 +28,7 @@ from scheduler.dispatcher.forgetting import Forgetting
 from scheduler.dispatcher.housekeeping import Housekeeping
 from scheduler.dispatcher.intake import Intake
 from scheduler.dispatcher.last_owners import LastOwners
+from scheduler.dispatcher.losses import Losses
 from scheduler.dispatcher.ports import (
     Budget,
     Chance,
@@ -113,8 +114,9 @@ class Engine:
         )
         self._seats = self._membership.held
         blame = Blame(unpublishable, self._suspicion, set_aside)
+        self._losses = Losses(log, signals, config.accepted_losses)
         self._recovery = Recovery(
-            log, clock, signals, self._fleet, self._seats, self._reading, self._adopting, blame
+            log, clock, signals, self._fleet, self._seats, self._reading, self._adopting, blame, self._losses
         )
         self._forgetting = Forgetting(config, log, clock)
         self._housekeeping = Housekeeping(config, log, clock, signals)
@@ -190,6 +192,7 @@ class Engine:
             moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
         self._reading.note_unread(self._seats)
         self._forgetting.note(self._seats)
+        self._losses.settle(self._seats, self._reading, moment)
         self._decide(moment)
         self._commit(moment)
         self._adopting.send_echoes(self._seats, mono_ms)

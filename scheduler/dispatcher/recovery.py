@@ -15,6 +15,7 @@ from scheduler.core.wakeups import adopt_leases
 from scheduler.dispatcher.adopting import Adopting
 from scheduler.dispatcher.blame import Blame
 from scheduler.dispatcher.engine_clock import EngineClock
+from scheduler.dispatcher.losses import Losses
 from scheduler.dispatcher.ports import Fenced, Log, LogError, MustAbort, OutcomeUnknown, PositionLost
 from scheduler.dispatcher.reading import InputCrashed, Reading
 from scheduler.dispatcher.seat import Seat, Stage
@@ -37,6 +38,7 @@ class Recovery:
         reading: Reading,
         adopting: Adopting,
         blame: Blame,
+        losses: Losses,
     ) -> None:
         """Take what a turn changes, and whom to tell."""
         self._log = log
@@ -47,6 +49,7 @@ class Recovery:
         self._reading = reading
         self._adopting = adopting
         self._blame = blame
+        self._losses = losses
         self._reopening = False
 
     def ready(self) -> bool:
@@ -86,9 +89,8 @@ class Recovery:
         self._try(partial(self._abort, error))
 
     def position_lost(self, error: PositionLost) -> None:
-        """The input is held: nothing more of it is read, nothing is skipped, everything else goes on."""
-        _log.error("held: %s", error)
-        self._signals.failed("position_lost")
+        """The input is held unless its loss was accepted: nothing is skipped silently, everything else goes on."""
+        self._losses.met(error, self._seats)
 
     def unknown(self, error: OutcomeUnknown) -> None:
         """The commit may or may not have happened: the log knows."""

@@ -48,6 +48,10 @@ class WaitingRoom:
         """Return where reading goes on: behind the last record here, or at the input's `position`."""
         return self._records[-1].offset + 1 if self._records else position
 
+    def holds_before(self, offset: int) -> bool:
+        """Say whether a record before `offset` waits."""
+        return bool(self._records) and self._records[0].offset < offset
+
     def due(self, now_ms: int) -> Record | None:
         """Take the next record whose time has come."""
         if not self.has_due(now_ms):

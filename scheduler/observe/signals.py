@@ -21,6 +21,12 @@ class PrometheusSignals:
             "jobs_stale_reports", "Reports that name no live lease.", ["reason"], registry=registry
         )
         self._dead = Counter("jobs_dead_lettered", "Jobs dead-lettered.", ["reason"], registry=registry)
+        self._lost_records = Counter(
+            "jobs_lost_records",
+            "Offsets of inputs that were deleted unread and given up by an operator.",
+            ["topic"],
+            registry=registry,
+        )
         self._events = Counter("jobs_events", "Things worth counting.", ["event"], registry=registry)
         self._records = Counter("jobs_records_read", "Input records acted upon.", registry=registry)
         self._transactions = Counter("jobs_transactions", "Transactions.", ["result"], registry=registry)
@@ -65,6 +71,8 @@ class PrometheusSignals:
                 self._stale.labels(reason).inc(count)
             case ("dead_lettered", reason):
                 self._dead.labels(str(reason)).inc(count)
+            case ("lost_records", topic):
+                self._lost_records.labels(topic).inc(count)
             case ("forwarded",):
                 self._forwarded.inc(count)
             case _:
