@@ -4,7 +4,7 @@ Topic names are without the configured prefix (`changelog`, `retry.5s`, `leases.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -106,6 +106,10 @@ class PositionLost(LogError):
         self.high = high
 
 
+ANYBODY: Final = ""
+"""In place of a member's id."""
+
+
 class Log(Protocol):
     """The group membership, the consumers and the two producers of one dispatcher process.
 
@@ -189,7 +193,10 @@ class Log(Protocol):
         """Return the partition counts of our topics as they are now, by name without prefix."""
 
     def fence_owner(self, owner: str, member: str) -> bool:
-        """End the open transaction of another owner if its member has left the group; say whether it did."""
+        """End what another owner left open if `member` has left the group; say whether it did.
+
+        With `ANYBODY` it is ended in any case: an owner at work starts over.
+        """
 
     def delete_before(self, offsets: dict[tuple[int, Input], int]) -> None:
         """Delete consumed prefixes: records of the inputs before these offsets."""

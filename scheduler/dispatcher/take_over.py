@@ -16,7 +16,7 @@ from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.engine_clock import EngineClock
 from scheduler.dispatcher.intake import quarantine_orphan
 from scheduler.dispatcher.last_owners import LastOwners
-from scheduler.dispatcher.ports import Log, LogError
+from scheduler.dispatcher.ports import ANYBODY, Log, LogError
 from scheduler.dispatcher.restoring import Done, Restorer
 from scheduler.dispatcher.seat import Seat, Stage
 from scheduler.dispatcher.set_aside import SetAside
@@ -26,6 +26,9 @@ _log = logging.getLogger(__name__)
 
 _BEGIN_AGAIN_MS: Final = 1_000  # a question without an answer holds the turn up for as long
 _SAY_HANGING_MS: Final = 60_000
+_OVERDUE_MS: Final = 40_000
+"""No coordinator lets a transaction of ours stay open for so long: its time-out is 10 s, and looked at each 10 s."""
+
 _FENCE_AGAIN_MS: Final = 10_000  # the transaction timeout: by then the coordinator has ended it anyway
 
 
@@ -55,6 +58,7 @@ class TakeOver:
         self._begin_again_ms = 0  # when to ask again for the end of a changelog
         self._fence_again_ms: dict[str, int] = {}  # when a last owner may be fenced again
         self._ended: set[tuple[str, str]] = set()  # owners, as members, whose transaction was ended here
+        self._held_since_ms: dict[int, int] = {}  # since when a shard is held back
         self._hanging_ms: dict[int, int] = {}  # when a shard is told again to wait for nobody's transaction
 
     def go_on(self, seats: dict[int, Seat]) -> bool:
@@ -72,8 +76,7 @@ class TakeOver:
             self._last_owners.compare(done.number, done.meta)
             self._restored(seats[done.number], done, self._last_owners.as_left(done.meta))
         self._failpoint("in_takeover")
-        for number, held_by in self._restorer.held_back(mono_ms, self._config.held_back_ms):
-            self._fence_holder(number, held_by, mono_ms)
+        self._look_at_held_back(mono_ms)
         return True
 
     def _begin(self, seats: dict[int, Seat]) -> None:
@@ -102,36 +105,61 @@ class TakeOver:
         adopt_leases(shard, mono_ms)
         quarantine_orphans(seat)
 
-    def _fence_holder(self, number: int, meta: Meta | None, mono_ms: int) -> None:
-        if meta is None or not meta.owner or meta.owner == self._log.owner:
-            return
-        if (meta.owner, meta.member) in self._ended:
-            self._say_hanging(number, mono_ms)
-            return
+    def _look_at_held_back(self, mono_ms: int) -> None:
+        restoring = {restore.number for restore in self._restorer.running()}
+        self._held_since_ms = {
+            each: since for each, since in self._held_since_ms.items() if each in restoring
+        }
+        for number, meta in self._restorer.held_back(mono_ms, self._config.held_back_ms):
+            if number not in self._held_since_ms:
+                self._held_since_ms[number] = mono_ms
+                self._hanging_ms[number] = mono_ms + _SAY_HANGING_MS
+            since_ms = self._held_since_ms[number]
+            if meta is not None and meta.owner:
+                self._end_holder(number, meta, mono_ms, is_overdue=mono_ms - since_ms >= _OVERDUE_MS)
+            self._say_hanging(number, since_ms, mono_ms)
+
+    def _end_holder(self, number: int, meta: Meta, mono_ms: int, *, is_overdue: bool) -> None:
+        """End what the last owner left open: if it has left the group, or no transaction of its can be open still.
+
+        It takes half a second, serves all shards of that owner, and may not be whose transaction it is.
+        """
         if mono_ms < self._fence_again_ms.get(meta.owner, mono_ms):
-            return  # it takes half a second, serves all shards of that owner, and may not be whose transaction it is
+            return
+        member = ANYBODY if is_overdue else meta.member
+        if (meta.owner, member) in self._ended:
+            return  # once is enough, and must be: the same process may be back under another member id, and at work
         self._fence_again_ms[meta.owner] = mono_ms + _FENCE_AGAIN_MS
         try:
-            ended = self._log.fence_owner(meta.owner, meta.member)
+            ended = self._end(meta.owner, member)
         except LogError as error:
             _log.warning(
                 "shard %d: the open transaction of %s can't be ended yet: %s", number, meta.owner, error
             )
             return
         if ended:
-            # Once is enough, and must be: the same process may be back under another member id, and at work.
-            self._ended.add((meta.owner, meta.member))
-            self._hanging_ms[number] = mono_ms + _SAY_HANGING_MS
-            _log.warning("shard %d: ended the open transaction of %s, which has left", number, meta.owner)
+            self._ended.add((meta.owner, member))
+            _log.warning("shard %d: ended what %s had left open", number, meta.owner)
 
-    def _say_hanging(self, number: int, mono_ms: int) -> None:
-        """Tell of a transaction that nobody ends: not its last owner's, and older than any coordinator lets one grow."""
-        if mono_ms < self._hanging_ms.setdefault(number, mono_ms + _SAY_HANGING_MS):
+    def _end(self, owner: str, member: str) -> bool:
+        if owner != self._log.owner:
+            return self._log.fence_owner(owner, member)
+        if member != ANYBODY:
+            return False
+        self._log.reopen()  # between two turns, so nothing is open; it ends what an earlier turn left so
+        return True
+
+    def _say_hanging(self, number: int, since_ms: int, mono_ms: int) -> None:
+        """Tell of a transaction that nobody could end."""
+        if mono_ms < self._hanging_ms[number]:
             return
         self._hanging_ms[number] = mono_ms + _SAY_HANGING_MS
         _log.error(
-            "shard %d waits for the end of a transaction in its changelog that is not its last owner's. If this is told "
-            "again and again, the broker has lost track of it: 'kafka-transactions.sh find-hanging' and 'abort' end it",
+            "shard %d has waited for %d s for the end of a transaction in partition %d of the changelog. The brokers have "
+            "lost track of it, and it could not be ended from here: 'kafka-transactions.sh find-hanging' with that topic "
+            "and partition shows it, 'kafka-transactions.sh abort' ends it",
+            number,
+            (mono_ms - since_ms) // 1_000,
             number,
         )
 

@@ -18,6 +18,9 @@ CHANGELOG: Final = "changelog"
 LEASES: Final = "leases."
 """Lease topics are `leases.<pool>`."""
 
+COORDINATOR_LOG: Final = "__transaction_state"
+"""Kafka's own topic about transactions. It has no prefix."""
+
 SHARED: Final = (*TOPIC_OF.values(), CHANGELOG)
 """Topics with one partition per shard; partition p of each belongs to the owner of shard p."""
 

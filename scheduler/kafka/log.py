@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
 from scheduler.dispatcher.ports import (
+    ANYBODY,
     Budget,
     Fenced,
     LogError,
@@ -25,6 +26,7 @@ from scheduler.kafka.admin import Admin
 from scheduler.kafka.asked_ends import AskedEnds
 from scheduler.kafka.consumers import Reader
 from scheduler.kafka.fencing import resolve_transactions_of
+from scheduler.kafka.lost_markers import LostMarkers
 from scheduler.kafka.membership import Membership
 from scheduler.kafka.names import Names
 from scheduler.kafka.plain_producer import PlainProducer
@@ -93,6 +95,7 @@ class KafkaLog:
             client_settings.transactional(settings.properties, settings.owner), self._names, self._troubles
         )
         self._transactions.open()
+        self._lost = LostMarkers(settings.properties, settings.group_id, self._names, self._admin)
         plain = client_settings.plain(settings.properties)
         self._plain = PlainProducer(plain, self._names, self._troubles)
         self._deletions: list[Future[Any]] = []
@@ -218,8 +221,9 @@ class KafkaLog:
         self._transactions.commit()
 
     def abort(self) -> None:
-        """Abort the transaction."""
+        """Abort the transaction, for good: the next one would commit what the coordinator has lost sight of."""
         self._transactions.abort()
+        self._transactions.end_lost(self._lost)
 
     # -- where to read ------------------------------------------------------------------------------------------
 
@@ -294,21 +298,27 @@ class KafkaLog:
         return self._admin.partitions(self._settings.prefix, _ASIDE_S)
 
     def fence_owner(self, owner: str, member: str) -> bool:
-        """End the open transaction of another owner if its member has left the group; say whether it did."""
-        if not owner or not member or owner == self.owner:
+        """End what another owner left open if its member has left the group; say whether it did.
+
+        That includes what the coordinator has lost sight of.
+        """
+        if not owner or owner == self.owner:
             return False
-        if member in self.members():
+        if member != ANYBODY and member in self.members():
             return False
-        resolve_transactions_of(owner, self._settings.properties)
+        producer = resolve_transactions_of(owner, self._settings.properties)
+        self._lost.end(producer, owner)
         return True
 
     def reopen(self) -> None:
         """Make the transactional producer anew with the same id; open transactions of it are resolved.
 
+        That includes those that the coordinator has lost sight of: what comes next would end them in its own way.
         Consumers that are dead (a static member was fenced) are made anew too; the next poll reports every shard
         as lost.
         """
         self._transactions.open()
+        self._transactions.end_lost(self._lost)
         if self._dead:
             self._leave()
             self._join()

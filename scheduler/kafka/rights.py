@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.core.inputs import RETRIES, SUBMITS, TOPIC_OF, Input
 from scheduler.kafka.foreign_names import kubernetes_name
-from scheduler.kafka.layout import CHANGELOG, LEASES, Layout
+from scheduler.kafka.layout import CHANGELOG, COORDINATOR_LOG, LEASES, Layout
 
 READ: Final = "Read"
 WRITE: Final = "Write"
@@ -74,6 +74,8 @@ def _dispatcher(layout: Layout, emits: Iterable[str]) -> User:
             Right("topic", prefix + LEASES, (WRITE, DESCRIBE_CONFIGS), prefixed=True),
             *(Right("topic", name, (WRITE,)) for name in sorted(emits)),
             Right("group", f"{prefix}dispatcher", (READ,)),
+            # How the transactions of a dead owner ended, where the brokers have lost markers of them.
+            Right("topic", COORDINATOR_LOG, (READ,)),
             # Any dispatcher's, since a successor ends what a dead owner left open.
             Right("transactionalId", f"{prefix}dispatcher.", (WRITE,), prefixed=True),
         ),

@@ -19,6 +19,7 @@ from scheduler.kafka.errors import (
     judge,
 )
 from scheduler.kafka.layout import CHANGELOG
+from scheduler.kafka.lost_markers import LostMarkers
 from scheduler.kafka.names import Names
 from scheduler.kafka.patience import Stuck, within
 from scheduler.kafka.troubles import Troubles
@@ -78,6 +79,10 @@ class TransactionalProducer:
                     raise LogError(text) from raised
         self._producer = producer
         self._asked_s = float("-inf")
+
+    def end_lost(self, lost: LostMarkers) -> None:
+        """End what this id left open in partitions that its coordinator has lost sight of; right after `open`."""
+        lost.end(self._live(), str(self._settings["transactional.id"]))
 
     def begin(self) -> None:
         """Begin a transaction."""

@@ -11,7 +11,7 @@ from scheduler.core import keyspace
 from scheduler.core.inputs import TOPIC_OF
 from scheduler.core.reports import ReleaseReason
 from scheduler.core.settings import QueueSettings
-from scheduler.dispatcher.ports import LogError, PositionLost, Restored
+from scheduler.dispatcher.ports import ANYBODY, LogError, PositionLost, Restored
 from scheduler.dispatcher.restoring import NotPrepared
 from scheduler.dispatcher.seat import Stage
 from scheduler.storage.memory import MemoryStores
@@ -293,8 +293,8 @@ def test_an_owner_that_is_still_a_member_is_not_fenced(world, worker):
     assert world.state().phase == "ready"
 
 
-def test_one_that_stays_open_all_the_same_is_told_and_its_owner_left_alone(world, worker, caplog):
-    """A broker that lost track of a transaction: whoever has the owner's name by now is fenced no second time."""
+def test_one_that_stays_open_all_the_same_is_told(world, worker, caplog):
+    """Brokers that lost track of a transaction: its owner is fenced once as one that left, once as whoever it is by now."""
     d1 = world.dispatchers["d1"]
     lease = grant(world, worker)
     worker.done(lease)
@@ -304,13 +304,31 @@ def test_one_that_stays_open_all_the_same_is_told_and_its_owner_left_alone(world
     world.kill("d1")
     world.checking = False
     d2 = world.join("d2")
-    asked: list[str] = []
-    d2.log.fence_owner = lambda owner, member: bool(asked.append(owner)) or True
-    world.wait(130_000, every_ms=500)
-    assert asked == [d1.log.owner]
-    assert caplog.text.count("find-hanging") == 2
+    asked: list[tuple[str, str]] = []
+    d2.log.fence_owner = lambda *who: bool(asked.append(who)) or True
+    world.wait(190_000, every_ms=500)
+    assert asked == [(d1.log.owner, d1.log.member), (d1.log.owner, ANYBODY)]
+    told = [record.getMessage() for record in caplog.records if "find-hanging" in record.getMessage()]
+    assert ["waited for 60 s" in told[0], "waited for 120 s" in told[1], len(told)] == [True, True, 3]
     stages = d2.stages()
     assert [shard for shard, stage in stages.items() if stage is Stage.RESTORING] == [lease.shard]
+
+
+def test_one_that_is_still_a_member_is_fenced_when_no_transaction_of_it_can_be_open(world, worker):
+    """It committed, and does not know that the brokers have lost sight of that."""
+    d1 = world.dispatchers["d1"]
+    worker.done(grant(world, worker))
+    d1.log.fail("commit", die_in_transaction)
+    with pytest.raises(KeyboardInterrupt):
+        world.turn()
+    world.dispatchers.pop("d1")
+    d2 = world.join("d2")
+    d2.log.fence_owner = lambda owner, member: (
+        member == ANYBODY and world.broker.end_transaction(owner, commit=True, at_ms=world.time.ms) is None
+    )
+    world.wait(30_000, every_ms=100)
+    assert Stage.RESTORING in d2.stages().values()
+    world.until(d2.is_active, every_ms=100, turns=400)
 
 
 def test_an_own_open_transaction_is_not_waited_for(world):

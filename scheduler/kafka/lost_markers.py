@@ -1,0 +1,158 @@
+"""Ends transactions that are over for their coordinator, and open for ever in some of their partitions.
+
+A coordinator that completes a transaction while a partition of it has no leader takes that partition for deleted and
+leaves its marker out (Kafka 4, KAFKA-20734). Then its records stay undecided, and with them everything behind: readers
+of committed records wait there. It takes a partition all of whose replicas in sync are away, so above all a single
+copy whose broker was killed.
+
+The producer id outlives the transactions of its transactional id. So the next transaction of that id that takes in such
+a partition ends what is open there, in whatever way it ends itself; it must be the way that the coordinator had
+decided. Hence this comes before anything else is done under that id.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from confluent_kafka import KafkaException, Message, Producer, TopicPartition
+
+from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
+from scheduler.dispatcher.ports import LogError
+from scheduler.kafka import client_settings
+from scheduler.kafka.admin import Admin
+from scheduler.kafka.coordinator_log import Ended, ended_transactions
+from scheduler.kafka.deadline import Deadline
+from scheduler.kafka.errors import describe, error_of
+from scheduler.kafka.layout import CHANGELOG
+from scheduler.kafka.names import Names
+from scheduler.kafka.stable_ends import End, Place, StableEnds
+from scheduler.kafka.troubles import LOG, Troubles
+
+WRITTEN: Final = (CHANGELOG, "dlq", "lifecycle", *(TOPIC_OF[each] for each in (Input.COMMANDS, *RETRIES)))
+"""Our topics that transactions write to."""
+
+_ANSWER_S: Final = 5.0
+_LOOK_S: Final = 0.02
+_CLOCKS_MS: Final = 5_000
+"""So much may the clocks of two brokers differ."""
+
+
+class LostMarkers:
+    """Looks for such partitions and ends what is open there."""
+
+    def __init__(self, properties: Mapping[str, str], group: str, names: Names, admin: Admin) -> None:
+        """Ask `admin`; read as `group`."""
+        self._properties = properties
+        self._group = group
+        self._names = names
+        self._admin = admin
+
+    def end(self, producer: Producer, owner: str) -> None:
+        """End what `owner` left so. `producer` has its transactional id, is initialised and has nothing open.
+
+        Raises `LogError` if that could not be done just now, and says what an operator must do about what can't be.
+        """
+        hidden = self._hidden()
+        if not hidden:
+            return
+        firsts = self._first_records(hidden)
+        if not firsts:
+            return  # ended meanwhile: transactions of others, at work
+        since_ms = min(_appended_ms(message) for message in firsts.values()) - _CLOCKS_MS
+        try:
+            ended = ended_transactions(self._properties, self._group, owner, since_ms)
+        except LogError as error:
+            LOG.warning("whether %s left transactions open can't be told: %s", owner, error)
+            return
+        for committed in (False, True):
+            lost = {
+                place: message
+                for place, message in firsts.items()
+                if _was_committed(ended, place, _appended_ms(message)) is committed
+            }
+            if lost:
+                _finish(producer, lost.values(), committed=committed)
+                told = ", ".join(f"{topic}/{number}" for topic, number in sorted(lost))
+                LOG.warning(
+                    "%s a transaction of %s again in %s", "committed" if committed else "aborted", owner, told
+                )
+
+    def _hidden(self) -> dict[Place, int]:
+        """Return where open transactions begin. Raises `LogError` if a partition has no leader now: who knows."""
+        counts = self._admin.partitions(self._names.prefix, _ANSWER_S)
+        left = {
+            (self._names.full(topic), number) for topic in WRITTEN for number in range(counts.get(topic, 0))
+        }
+        hidden: dict[Place, int] = {}
+        deadline = Deadline(_ANSWER_S)
+        while left:
+            ends = self._ends(left, deadline)
+            hidden |= {place: end.stable for place, end in ends.items() if end.stable < end.high}
+            left -= ends.keys()
+            if left and deadline.passed:
+                raise LogError(f"where {', '.join(topic for topic, _ in sorted(left)[:3])} end is not told")
+        return hidden
+
+    def _ends(self, places: Iterable[Place], deadline: Deadline) -> dict[Place, End]:
+        """Ask once. A broker that has just begun to lead may not answer yet."""
+        ends = StableEnds(self._admin.client)
+        ends.ask(places)
+        while (found := ends.answer()) is None:
+            if deadline.passed:
+                return {}
+            time.sleep(_LOOK_S)
+        return found
+
+    def _first_records(self, hidden: Mapping[Place, int]) -> dict[Place, Message]:
+        """Return the first undecided record of each partition."""
+        settings = client_settings.follower(self._properties, self._group)
+        consumer = Troubles().consumer({**settings, "isolation.level": "read_uncommitted"})
+        found: dict[Place, Message] = {}
+        try:
+            consumer.assign([TopicPartition(*place, offset) for place, offset in hidden.items()])
+            deadline = Deadline(_ANSWER_S)
+            seen: set[Place] = set()  # a record, or the end: behind a marker there may be nothing
+            while len(seen) < len(hidden) and not deadline.passed:
+                for message in consumer.consume(len(hidden), deadline.slice_s()):
+                    place = (message.topic() or "", message.partition() or 0)
+                    seen.add(place)
+                    if message.error() is None and message.offset() == hidden[place]:
+                        found[place] = message
+        finally:
+            consumer.close()
+        return found
+
+
+def _was_committed(ended: Iterable[Ended], place: Place, appended_ms: int) -> bool | None:
+    """Say how the transaction ended that a record belongs to; None if it is none of these.
+
+    The last one in that partition: each one before it was ended by it, if by nothing else.
+    """
+    last = next((each for each in reversed(list(ended)) if place in each.places), None)
+    if last is None or not last.start_ms - _CLOCKS_MS <= appended_ms <= last.at_ms + _CLOCKS_MS:
+        return None
+    return last.committed
+
+
+def _finish(producer: Producer, firsts: Iterable[Message], *, committed: bool) -> None:
+    """Run a transaction with the first record of each partition once more, and end it so.
+
+    A partition becomes part of a transaction with a record only. The same one once more changes nothing in a changelog,
+    a command or a retry that comes twice does no harm, and what is aborted nobody sees; `lifecycle` and `dlq` may show
+    it twice.
+    """
+    try:
+        producer.begin_transaction()
+        for first in firsts:
+            place = first.topic() or "", first.partition() or 0
+            # The stub takes headers for what may be missing: with none they are an empty list.
+            producer.produce(place[0], first.value(), first.key(), place[1], headers=first.headers() or [])
+        producer.flush(_ANSWER_S)
+        (producer.commit_transaction if committed else producer.abort_transaction)(_ANSWER_S)
+    except KafkaException as raised:
+        error = error_of(raised)
+        raise LogError(f"ending lost transactions: {describe(error) if error else raised}") from raised
+
+
+def _appended_ms(message: Message) -> int:
+    return message.timestamp()[1]

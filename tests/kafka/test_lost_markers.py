@@ -1,0 +1,112 @@
+"""Transactions of which the brokers lose markers: a coordinator leaves out partitions that have no leader just then."""
+
+import uuid
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from scheduler import devkafka
+from scheduler.core.inputs import Input
+from scheduler.dispatcher.ports import ANYBODY, LogError
+from scheduler.kafka.admin import Admin
+from scheduler.kafka.apply import apply
+from scheduler.kafka.layout import Layout
+from scheduler.kafka.log import KafkaLog, LogSettings
+from tests.kafka.seen import Seen, add, changelog, committed_keys, ended, transact
+
+SHARDS = 3
+
+
+@pytest.fixture(scope="module")
+def brokers():
+    try:
+        cluster = devkafka.start(3)
+    except devkafka.DevKafkaError as error:
+        pytest.skip(f"no brokers: {error}")
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture
+def installed(brokers):
+    """Topics of one copy each: a shard's partitions lie on one broker and have no leader while that is away."""
+    properties = {"bootstrap.servers": brokers.bootstrap, "heartbeat.interval.ms": "500"}
+    layout = Layout(SHARDS, {"default": 1}, prefix=f"t{uuid.uuid4().hex[:6]}-", replication_factor=1)
+    apply(properties, layout)
+    return properties, layout
+
+
+def opened(properties, layout, name):
+    return KafkaLog(LogSettings(properties, name, "boot", layout.prefix, shards=SHARDS))
+
+
+def owning(properties, layout, name):
+    seen = Seen(opened(properties, layout, name))
+    return seen.until(lambda: len(seen.owned) == SHARDS)
+
+
+def leader_of(brokers, properties, place):
+    topics = Admin(properties).client.list_topics(place.topic, timeout=10).topics
+    return brokers.nodes[topics[place.topic].partitions[place.partition].leader - 1]
+
+
+def begun(log, records, reports=0):
+    metadata = log.metadata()
+    log.begin()
+    add(log, records)
+    log.flush()
+    log.fence({(0, Input.REPORTS): reports}, metadata)
+
+
+def without(brokers, properties, place, act):
+    """Act while a partition has no leader."""
+    node = leader_of(brokers, properties, place)
+    admin = Admin(
+        {"bootstrap.servers": ",".join(each.bootstrap for each in brokers.nodes if each is not node)}
+    )
+    node.kill()
+    try:
+        while (
+            admin.client.list_topics(place.topic, timeout=10)
+            .topics[place.topic]
+            .partitions[place.partition]
+            .leader
+            != -1
+        ):
+            admin.client.poll(0.1)
+        act()
+    finally:
+        node.start()
+
+
+def abort_unsure(log):
+    with pytest.raises(LogError, match="is not told"):  # so it has to start over
+        log.abort()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.slow
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
+@pytest.mark.parametrize("who", ["successor", "itself"])
+def test_what_the_brokers_lost_sight_of_is_ended_as_it_was_decided(brokers, installed, committed, who):
+    properties, layout = installed
+    first = owning(properties, layout, "first")
+    transact(first.log, 0, 0, changelog(0, b"before"))
+    place = TopicPartition(f"{layout.prefix}changelog", 0)
+    begun(first.log, changelog(0, b"told"))
+
+    without(brokers, properties, place, first.log.commit if committed else lambda: abort_unsure(first.log))
+    admin = Admin(properties)
+    hidden = admin.committed_end([place])[0].offset, admin.latest([place])[0].offset
+    assert hidden[0] < hidden[1], "the brokers have written every marker: is KAFKA-20734 mended?"
+
+    if who == "itself":
+        first.log.reopen()
+    else:
+        successor = opened(properties, layout, "successor")
+        assert successor.fence_owner(first.log.owner, ANYBODY)
+        successor.close()
+    first.log.close()
+    ended(properties, place.topic, 0, hidden[1] + 2)  # behind that record and its marker
+    told = [b"told", b"told"] if committed else []
+    assert committed_keys(properties, place.topic, 0) == [b"m", b"before", *told]
