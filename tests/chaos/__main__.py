@@ -8,7 +8,9 @@ import sys
 from tests.chaos.report import as_json, as_table
 from tests.chaos.run import Chaos
 
-QUIET_S = 240.0
+QUIET_S = 120.0
+"""So long without the end of a single job, and the run gives up: no pause of a healthy system is a third of it."""
+
 RATE = 30.0
 
 

@@ -72,11 +72,12 @@ class Brokers:
             return
         node.start()
 
-    def heal(self) -> None:
-        """Have every broker run and answer."""
+    def heal(self, prefix: str) -> None:
+        """Have every broker run and answer, and take writes while one of several is away."""
         for node in self.nodes:
             node.resume()
             self.start(node)
+        self.require_in_sync(prefix, max(1, len(self.nodes) - 1))
 
     def close(self) -> None:
         self.proxy.close()

@@ -67,7 +67,7 @@ class Chaos:
         self._world = World(self._fleet, self._brokers, self.site.prefix)
 
     def run(self, quiet_s: float) -> Report:
-        """Run it; give the system at most `quiet_s` to become quiet after the last fault."""
+        """Run it, and go on after the last fault until all is quiet, or nothing has happened for `quiet_s`."""
         self._until_ready()
         self._trouble()
         self._say("faults are over: healing")
@@ -154,19 +154,25 @@ class Chaos:
         )
 
     def _heal(self) -> None:
-        self._brokers.heal()
+        self._brokers.heal(self.site.prefix)
         self._fleet.heal()
         load = self._fleet.load
         with load.turn:
             load.end()
 
     def _until_quiet(self, quiet_s: float) -> float:
-        """Wait until everything has ended. Seconds count in steps, and only while nobody holds us or the others still."""
+        """Wait until everything has ended. What goes on working has time; `quiet_s` without a single end are a hang.
+
+        Seconds count in steps, and only while nobody holds us or the others still.
+        """
         jobs = evidence.jobs_of(lines(self.site.folder / "receipts"))
-        waited, settled = 0.0, 0.0
-        while waited < quiet_s and settled < LATE_DOUBLES_S:
+        waited, idle, settled = 0.0, 0.0, 0.0
+        while idle < quiet_s and settled < LATE_DOUBLES_S:
+            ended = len(self._topics.ends)
             self._topics.follow(STEP_S)
-            waited += 0.0 if self._fleet.stopped_by_others else STEP_S
+            step_s = 0.0 if self._fleet.stopped_by_others else STEP_S
+            waited += step_s
+            idle = 0.0 if len(self._topics.ends) > ended else idle + step_s
             left = unfinished(Evidence(jobs, {}, self._topics.ends, {}))
             settled = 0.0 if left else settled + STEP_S
             self._tell(f"; {len(left)} are left")
