@@ -45,6 +45,12 @@ def wake_due(shard: Shard, moment: Moment, limit: int) -> int:
     return looked_at
 
 
+def lateness_ms(shard: Shard, now_ms: int) -> int:
+    """Return for how long the first timer has been due, 0 if none is."""
+    key = shard.timers.peek()
+    return max(0, now_ms - keyspace.parse_timed(key)[0]) if key is not None else 0
+
+
 def _wake(shard: Shard, moment: Moment, job_id: str) -> None:
     state = shard.state(job_id)
     if state is None or state.phase in ENDED or state.phase is LEASED:

@@ -6,7 +6,7 @@ from typing import Final
 from scheduler.core import bounds
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input, tier_of
 from scheduler.core.moment import Moment
-from scheduler.core.wakeups import drop_old, end_overlong, wake_overdue
+from scheduler.core.wakeups import drop_old, end_overlong, lateness_ms, wake_overdue
 from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.engine_clock import ALARM_MS, EngineClock
 from scheduler.dispatcher.ports import Log, LogError
@@ -29,7 +29,7 @@ class Housekeeping:
         self._signals = signals
         self._next_offsets_ms = 0
         self._told: dict[tuple[int, Input], int] = {}  # the other offsets as last told
-        self._next_clock_ms = 0
+        self._next_clock_ms = self._next_lateness_ms = 0
         self._next_hour_ms: int | None = None
 
     def tidy(self, seat: Seat, moment: Moment, limit: int) -> int:
@@ -72,7 +72,8 @@ class Housekeeping:
         return True
 
     def run(self, seats: dict[int, Seat], moment: Moment) -> None:
-        """Look at the clocks; once an hour delete what was consumed, and look at the topics."""
+        """Look at timers and clocks; once an hour delete what was consumed, and look at the topics."""
+        self._tell_lateness(seats, moment)
         self._compare_clocks(moment.mono_ms)
         if self._next_hour_ms is None:
             self._next_hour_ms = moment.mono_ms + self._config.delete_every_ms
@@ -91,6 +92,14 @@ class Housekeeping:
                 seat.deletable = dict(seat.committed)
         if before:
             self._log.delete_before(before)
+
+    def _tell_lateness(self, seats: dict[int, Seat], moment: Moment) -> None:
+        """Tell how late timers are: those of shards that are being adopted wait too."""
+        if moment.mono_ms < self._next_lateness_ms:
+            return
+        self._next_lateness_ms = moment.mono_ms + self._config.housekeeping_every_ms
+        late = [lateness_ms(seat.shard, moment.now_ms) for seat in seats.values() if seat.reads]
+        self._signals.timers_late(max(late, default=0))
 
     def _compare_clocks(self, mono_ms: int) -> None:
         if mono_ms < self._next_clock_ms:

@@ -19,6 +19,9 @@ class Signals(Protocol):
     def clock_differs(self, ms: int) -> None:
         """Take how far this machine's clock is ahead of the brokers', in milliseconds."""
 
+    def timers_late(self, ms: int) -> None:
+        """Take for how long the first timer of the shards held here has been due, in milliseconds."""
+
     def topics_changed(self, topics: int) -> None:
         """Take how many of our topics have another partition count than at start."""
 

@@ -38,6 +38,11 @@ class PrometheusSignals:
             "How far this machine's clock is ahead of the brokers'.",
             registry=registry,
         )
+        self._late = Gauge(
+            "jobs_timers_late_seconds",
+            "For how long the first scheduled job of the shards held here has been due.",
+            registry=registry,
+        )
         self._changed = Gauge(
             "jobs_topics_changed",
             "Topics whose partition count has changed since the start.",
@@ -91,6 +96,10 @@ class PrometheusSignals:
     def clock_differs(self, ms: int) -> None:
         """Take how far this machine's clock is ahead of the brokers', in milliseconds."""
         self._clock.set(ms / 1000)
+
+    def timers_late(self, ms: int) -> None:
+        """Take for how long the first timer of the shards held here has been due, in milliseconds."""
+        self._late.set(ms / 1000)
 
     def topics_changed(self, topics: int) -> None:
         """Take how many of our topics have another partition count than at start."""

@@ -103,6 +103,9 @@ class _NoSignals:
     def clock_differs(self, ms: int) -> None:
         """Take no notice."""
 
+    def timers_late(self, ms: int) -> None:
+        """Take no notice."""
+
     def topics_changed(self, topics: int) -> None:
         """Take no notice."""
 

@@ -140,3 +140,24 @@ def test_brokers_that_do_not_say_are_asked_the_next_hour(world, d1):
     d1.log.partitions = lambda: counts(world, reports=9)
     world.wait(HOUR_MS, every_ms=10_000)
     assert d1.signals.changed_topics == 1
+
+
+# -- timers ------------------------------------------------------------------------------------------------------
+
+
+def test_timers_that_nobody_wakes_are_told_while_the_rest_works(world, d1, monkeypatch):
+    from scheduler.dispatcher import engine
+
+    wake_due = engine.wake_due
+    monkeypatch.setattr(engine, "wake_due", lambda shard, moment, limit: 0)
+    world.submit("later", run_at_ms=world.time.ms + 5_000)
+    world.submit("now")
+    world.wait(4_000)
+    assert d1.signals.late_ms == 0
+    world.wait(60_000)
+    assert world.state("now").phase == "ready"
+    assert 57_000 <= d1.signals.late_ms <= 60_000
+    monkeypatch.setattr(engine, "wake_due", wake_due)
+    world.wait(2_000)
+    assert world.state("later").phase == "ready"
+    assert d1.signals.late_ms == 0

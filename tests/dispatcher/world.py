@@ -87,6 +87,7 @@ class Recorder:
         self.commits = 0
         self.clock_difference_ms = 0
         self.changed_topics = 0
+        self.late_ms = 0
         self.standbys: dict[int, int] = {}
 
     def counted(self, counts: Counter[tuple[str, ...]]) -> None:
@@ -100,6 +101,9 @@ class Recorder:
 
     def clock_differs(self, ms: int) -> None:
         self.clock_difference_ms = ms
+
+    def timers_late(self, ms: int) -> None:
+        self.late_ms = ms
 
     def topics_changed(self, topics: int) -> None:
         self.changed_topics = topics

@@ -24,6 +24,7 @@ def registry():
         (("refused", "schema_unknown"), "jobs_refused_total", {"reason": "schema_unknown"}),
         (("stale_reports", "epoch"), "jobs_stale_reports_total", {"reason": "epoch"}),
         (("dead_lettered", DeathReason.LOST), "jobs_dead_lettered_total", {"reason": "lost"}),
+        (("lost_records", "commands"), "jobs_lost_records_total", {"topic": "commands"}),
         (("forwarded",), "jobs_forwarded_total", {}),
         (("conflict",), "jobs_events_total", {"event": "conflict"}),
     ],
@@ -58,5 +59,7 @@ def test_what_is_measured_shows_its_last_value(registry):
     signals.clock_differs(90_000)
     signals.clock_differs(-2_500)
     signals.topics_changed(2)
+    signals.timers_late(1_500)
     assert registry.get_sample_value("jobs_clock_difference_seconds") == -2.5
     assert registry.get_sample_value("jobs_topics_changed") == 2
+    assert registry.get_sample_value("jobs_timers_late_seconds") == 1.5
