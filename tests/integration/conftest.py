@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.scene import Scene
+from tests.integration.scene import Scene, scene_on
 
 
 @pytest.fixture
-def scene(kafka: str, fresh_prefix: str) -> Iterator[Scene]:
-    made = Scene(kafka, fresh_prefix)
-    yield made
-    made.judge.close()
-    made.site.close()
+def scene(kafka: str) -> Iterator[Scene]:
+    with scene_on(kafka) as made:
+        yield made

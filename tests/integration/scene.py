@@ -2,7 +2,9 @@
 
 import itertools
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,14 @@ class Scene:
             f"--- {path.name}\n{path.read_text()[-2000:]}"
             for path in sorted(Path(self.site.folder).glob("*.log"))
         )
+
+
+@contextmanager
+def scene_on(kafka: str) -> Iterator[Scene]:
+    """Set a scene with names of its own."""
+    scene = Scene(kafka, f"t{uuid.uuid4().hex[:8]}-")
+    try:
+        yield scene
+    finally:
+        scene.judge.close()
+        scene.site.close()
