@@ -92,6 +92,18 @@ def restore(ctx: click.Context, records: int, as_json: bool) -> None:
     _report(ctx, lambda properties: run(properties, records), as_json=as_json)
 
 
+@bench.command(short_help="Take many large shards over.")
+@click.option("--shards", default=64, show_default=True, type=click.IntRange(2, 256))
+@click.option("--jobs", default=50_000, show_default=True, type=click.IntRange(1), help="In each shard.")
+@_as_json
+@click.pass_context
+def takeover(ctx: click.Context, shards: int, jobs: int, as_json: bool) -> None:
+    """Take many large shards over, lose half, take them back: the longest turn, which the group must not wait for."""
+    from scheduler.bench.takeover import takeover as run
+
+    _report(ctx, lambda properties: run(properties, shards, jobs), as_json=as_json)
+
+
 @bench.command(short_help="Kill and stop dispatchers under load.")
 @click.option("--runs", default=10, show_default=True, type=click.IntRange(1, 100))
 @_as_json

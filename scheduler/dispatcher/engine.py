@@ -48,6 +48,7 @@ from scheduler.dispatcher.ports import (
 from scheduler.dispatcher.reading import InputCrashed, Reading
 from scheduler.dispatcher.recovery import Recovery
 from scheduler.dispatcher.restoring import Restorer
+from scheduler.dispatcher.retired import Retired
 from scheduler.dispatcher.seat import Seat, Stage
 from scheduler.dispatcher.seats import Seats
 from scheduler.dispatcher.set_aside import SetAside
@@ -97,8 +98,11 @@ class Engine:
         )
         self._adopting = Adopting(log, clock)
         self._reading = Reading(config, log, clock, self._intake, self._suspicion, self._adopting)
-        self._standbys = _standbys(config, world, clock)
-        self._restorer = Restorer(ground, world.stores, world.changelog, clock.mono_ms, self._standbys)
+        retired = Retired()
+        self._standbys = _standbys(config, world, clock, retired)
+        self._restorer = Restorer(
+            ground, world.stores, world.changelog, clock.mono_ms, self._standbys, retired
+        )
         self._take_over = TakeOver(
             config,
             log,
@@ -110,7 +114,13 @@ class Engine:
             world.failpoint,
         )
         self._membership = Seats(
-            config.timing, self._fleet.matcher, self._reading, self._suspicion, self._restorer, signals
+            config.timing,
+            self._fleet.matcher,
+            self._reading,
+            self._suspicion,
+            self._restorer,
+            retired,
+            signals,
         )
         self._seats = self._membership.held
         blame = Blame(unpublishable, self._suspicion, set_aside)
@@ -164,8 +174,8 @@ class Engine:
 
     def close(self) -> None:
         """Close the stores and leave the group."""
-        self._membership.lose_all()
         self._standbys.close()
+        self._membership.lose_all()
         self._log.close()
         self._world.changelog.close()
 
@@ -304,10 +314,10 @@ class Engine:
         self._commit(moment)
 
 
-def _standbys(config: Config, world: World, clock: EngineClock) -> Standbys | NoStandbys:
+def _standbys(config: Config, world: World, clock: EngineClock, retired: Retired) -> Standbys | NoStandbys:
     if not config.standby_replicas or world.follower is None or world.roster is None:
         return NoStandbys()
     log, clocks = world.log, (clock.mono_ms, clock.wall_ms)
     return Standbys(
-        config, world.stores, world.follower, world.roster, lambda: log.member, clocks, world.signals
+        config, world.stores, retired, world.follower, world.roster, lambda: log.member, clocks, world.signals
     )

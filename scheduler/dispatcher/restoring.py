@@ -14,6 +14,7 @@ from scheduler.dispatcher import own_disk
 from scheduler.dispatcher.config import Ground
 from scheduler.dispatcher.ports import Changelog, LogError, PositionLost, Store, Stores
 from scheduler.dispatcher.restore import Restore
+from scheduler.dispatcher.retired import Retired
 from scheduler.dispatcher.standbys import NoStandbys, Standbys
 from scheduler.dispatcher.view import meta_in
 
@@ -43,10 +44,12 @@ class Restorer:
         changelog: Changelog,
         mono_ms: Callable[[], int],
         standbys: Standbys | NoStandbys,
+        retired: Retired,
     ) -> None:
         """Restore into `stores` from `changelog`, or go on with a standby; `mono_ms` tells how long a slice has taken."""
         self._mono_ms = mono_ms
         self._standbys = standbys
+        self._retired = retired
         self._ground = ground
         self._stores = stores
         self._changelog = changelog
@@ -61,7 +64,7 @@ class Restorer:
         if warm is not None:
             self._start(number, warm.store, now_ms, warm.unmatched)
             return
-        store = open_store if open_store is not None else self._stores.open(number)
+        store = open_store or self._retired.take(number) or self._stores.open(number)
         if store.offset >= 0 and not own_disk.is_usable(store, self._ground, now_ms):
             store = self._stores.wipe(number)
         self._start(number, store, now_ms)
@@ -82,7 +85,7 @@ class Restorer:
         restore = self._running.pop(number, None)
         if restore is not None:
             self._changelog.stop(number)
-            restore.store.close()
+            self._retired.add(number, restore.store)
 
     def running(self) -> list[Restore]:
         """Return the restores under way."""

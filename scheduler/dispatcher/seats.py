@@ -5,6 +5,7 @@ from scheduler.core.timing import Timing
 from scheduler.dispatcher.ports import Polled
 from scheduler.dispatcher.reading import Reading
 from scheduler.dispatcher.restoring import Restorer
+from scheduler.dispatcher.retired import Retired
 from scheduler.dispatcher.seat import Seat
 from scheduler.dispatcher.signals import Signals
 from scheduler.dispatcher.suspicion import Suspicion
@@ -20,6 +21,7 @@ class Seats:
         reading: Reading,
         suspicion: Suspicion,
         restorer: Restorer,
+        retired: Retired,
         signals: Signals,
     ) -> None:
         """Begin without shards; whatever else knows of a lost one is told to forget it."""
@@ -28,6 +30,7 @@ class Seats:
         self._reading = reading
         self._suspicion = suspicion
         self._restorer = restorer
+        self._retired = retired
         self._signals = signals
         self._last_echoes: dict[int, int] = {}  # of shards held before
         self.held: dict[int, Seat] = {}
@@ -39,6 +42,7 @@ class Seats:
         for number in polled.gained:
             self.lose(number)
             self.held[number] = Seat(number, self._timing, self._last_echoes.get(number, 0))
+        self._retired.close_one(self.held)
         if polled.lost or polled.gained:
             self._signals.rebalanced(sorted(self.held))
 
@@ -54,9 +58,10 @@ class Seats:
         seat.leases.clear()
         self._last_echoes[number] = seat.leases.last_echo
         if seat.store is not None:
-            seat.store.close()
+            self._retired.add(number, seat.store)
 
     def lose_all(self) -> None:
-        """Give up every shard."""
+        """Give up every shard, and close all stores."""
         for number in list(self.held):
             self.lose(number)
+        self._retired.close_all()

@@ -15,6 +15,7 @@ from scheduler.dispatcher import own_disk
 from scheduler.dispatcher.config import Config
 from scheduler.dispatcher.ports import Follower, LogError, PositionLost, Restored, Roster, Store, Stores
 from scheduler.dispatcher.restore import Restore
+from scheduler.dispatcher.retired import Retired
 from scheduler.dispatcher.signals import Signals
 from scheduler.dispatcher.standby_choice import standbys_of
 
@@ -52,6 +53,7 @@ class Standbys:
         self,
         config: Config,
         stores: Stores,
+        retired: Retired,
         follower: Follower,
         roster: Roster,
         member: Callable[[], str],
@@ -61,6 +63,7 @@ class Standbys:
         """Keep copies in `stores`; `member` tells our id in the group, `clocks` the monotonic and the wall time."""
         self._config = config
         self._stores = stores
+        self._retired = retired
         self._follower = follower
         self._roster = roster
         self._member = member
@@ -95,9 +98,9 @@ class Standbys:
         return None if restore is None else Warm(restore.store, list(restore.unmatched))
 
     def close(self) -> None:
-        """Close all."""
+        """Stop; what is open is left to be closed."""
         for number in list(self._running):
-            self._close(number)
+            self._give_up(number)
         self._follower.close()
 
     # -- which -------------------------------------------------------------------------------------------
@@ -109,7 +112,7 @@ class Standbys:
         if (peers := self._roster.answer()) is not None:
             self._wanted = standbys_of(self._member(), peers, self._config.standby_replicas) - self._held
             for number in self._running.keys() - self._wanted:
-                self._close(number)
+                self._give_up(number)
             self._ask_again_ms = mono_ms + self._config.roster_every_ms
         elif mono_ms >= self._ask_again_ms:
             self._roster.ask()
@@ -140,7 +143,7 @@ class Standbys:
         if not missing:
             return
         number, now_ms = min(missing), self._wall_ms()
-        store = self._stores.open(number)
+        store = self._retired.take(number) or self._stores.open(number)
         if store.offset >= 0 and not own_disk.is_usable(store, self._config.ground, now_ms):
             store = self._stores.wipe(number)
         self._follow(number, store, now_ms)
@@ -193,10 +196,10 @@ class Standbys:
         if self._forget(number) is not None:
             self._follow(number, self._stores.wipe(number), self._wall_ms())
 
-    def _close(self, number: int) -> None:
+    def _give_up(self, number: int) -> None:
         restore = self._forget(number)
         if restore is not None:
-            restore.store.close()
+            self._retired.add(number, restore.store)
 
     def _forget(self, number: int) -> Restore | None:
         restore = self._running.pop(number, None)

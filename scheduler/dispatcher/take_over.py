@@ -55,6 +55,7 @@ class TakeOver:
         self._last_owners = last_owners
         self._set_aside = set_aside
         self._failpoint = failpoint
+        self._to_begin: set[int] = set()  # shards that are still to be restored, as of the last turn
         self._begin_again_ms = 0  # when to ask again for the end of a changelog
         self._fence_again_ms: dict[str, int] = {}  # when a last owner may be fenced again
         self._ended: set[tuple[str, str]] = set()  # owners, as members, whose transaction was ended here
@@ -69,9 +70,8 @@ class TakeOver:
         mono_ms = self._clock.mono_ms()
         finished = self._restorer.slice(self._config.restore_slice_ms, self._clock.wall_ms())
         if finished:
-            self._last_owners.ask(
-                [done.number for done in finished] + [each.number for each in self._restorer.running()]
-            )
+            others = {restore.number for restore in self._restorer.running()} | self._to_begin
+            self._last_owners.ask([done.number for done in finished] + sorted(others))
         for done in finished:
             self._last_owners.compare(done.number, done.meta)
             self._restored(seats[done.number], done, self._last_owners.as_left(done.meta))
@@ -80,19 +80,28 @@ class TakeOver:
         return True
 
     def _begin(self, seats: dict[int, Seat]) -> None:
+        """Begin what is to be restored, as far as the time of a slice allows: to open a store takes 10 to 30 ms."""
         if self._clock.mono_ms() < self._begin_again_ms:
             return
+        until_ms = self._clock.mono_ms() + self._config.restore_slice_ms
         restoring = {restore.number for restore in self._restorer.running()}
-        for seat in seats.values():
-            if seat.stage is Stage.RESTORING and seat.number not in restoring:
-                store, seat.store = seat.store, None
-                try:
-                    self._restorer.begin(seat.number, self._clock.wall_ms(), store)
-                except LogError as error:
-                    _log.warning("shard %d can't be restored yet: %s", seat.number, error)
-                    self._begin_again_ms = self._clock.mono_ms() + _BEGIN_AGAIN_MS
-                    return
-                self._last_owners.forget()
+        waiting = [
+            seat for seat in seats.values() if seat.stage is Stage.RESTORING and seat.number not in restoring
+        ]
+        if any(seat.number not in self._to_begin for seat in waiting):
+            self._last_owners.forget()
+        self._to_begin = {seat.number for seat in waiting}
+        for seat in waiting:
+            store, seat.store = seat.store, None
+            try:
+                self._restorer.begin(seat.number, self._clock.wall_ms(), store)
+            except LogError as error:
+                _log.warning("shard %d can't be restored yet: %s", seat.number, error)
+                self._begin_again_ms = self._clock.mono_ms() + _BEGIN_AGAIN_MS
+                return
+            self._to_begin.discard(seat.number)
+            if self._clock.mono_ms() >= until_ms:
+                return
 
     def _restored(self, seat: Seat, done: Done, meta: Meta) -> None:
         seat.store = done.store

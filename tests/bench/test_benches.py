@@ -13,6 +13,10 @@ BENCHES = {
     "submit": (("--jobs", "2000"), {"jobs_per_s"}),
     "scheduled": (("--jobs", "1000"), {"dispatcher_rss_mb", "early", "lateness_p99_ms"}),
     "restore": (("--records", "5000"), {"empty_disk_records_per_s", "old_disk_records_per_s", "own_disk_s"}),
+    "takeover": (
+        ("--shards", "8", "--jobs", "200"),
+        {"taken_s", "longest_turn_ms", "longest_turn_losing_ms"},
+    ),
     "beats": (("--workers", "50", "--seconds", "6"), {"core_percent", "records_per_s"}),
     "failover": (("--runs", "1"), {"kill_p99_s", "stop_p99_s", "kill_gained_p99_s"}),
 }

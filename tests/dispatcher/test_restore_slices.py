@@ -13,6 +13,7 @@ from scheduler.core.inputs import LAYOUT, Meta
 from scheduler.dispatcher.config import Ground
 from scheduler.dispatcher.restore import STEP
 from scheduler.dispatcher.restoring import Restorer
+from scheduler.dispatcher.retired import Retired
 from scheduler.dispatcher.standbys import NoStandbys
 from scheduler.storage.memory import MemoryStore, MemoryStores
 from scheduler.testing.memory_broker import MemoryBroker
@@ -78,7 +79,7 @@ def restorer(state, stores: MemoryStores) -> Restorer:
             broker.append("changelog", shard, keyspace.state_key(job_id), raw, at_ms=0)
         broker.append("changelog", shard, keyspace.META, encode_meta(meta), at_ms=0)
     ground = Ground("cluster", "jobs.", SHARDS, {}, 1, 1 << 62)
-    return Restorer(ground, stores, MemoryChangelog(broker), Ticking().mono_ms, NoStandbys())
+    return Restorer(ground, stores, MemoryChangelog(broker), Ticking().mono_ms, NoStandbys(), Retired())
 
 
 def restored(restorer: Restorer, touched: Counter[str]) -> list[int]:
