@@ -11,7 +11,7 @@ from tests.chaos.run import Chaos
 QUIET_S = 120.0
 """So long without the end of a single job, and the run gives up: no pause of a healthy system is a third of it."""
 
-RATE = 30.0
+RATE = 20.0
 
 
 def main() -> int:
