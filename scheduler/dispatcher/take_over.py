@@ -81,13 +81,16 @@ class TakeOver:
 
     def _begin(self, seats: dict[int, Seat]) -> None:
         """Begin what is to be restored, as far as the time of a slice allows: to open a store takes 10 to 30 ms."""
-        if self._clock.mono_ms() < self._begin_again_ms:
+        waiting = [seat for seat in seats.values() if seat.stage is Stage.RESTORING]
+        if not waiting:
+            self._to_begin.clear()
             return
-        until_ms = self._clock.mono_ms() + self._config.restore_slice_ms
-        restoring = {restore.number for restore in self._restorer.running()}
-        waiting = [
-            seat for seat in seats.values() if seat.stage is Stage.RESTORING and seat.number not in restoring
-        ]
+        mono_ms = self._clock.mono_ms()
+        if mono_ms < self._begin_again_ms:
+            return
+        until_ms = mono_ms + self._config.restore_slice_ms
+        begun = {restore.number for restore in self._restorer.running()}
+        waiting = [seat for seat in waiting if seat.number not in begun]
         if any(seat.number not in self._to_begin for seat in waiting):
             self._last_owners.forget()
         self._to_begin = {seat.number for seat in waiting}
