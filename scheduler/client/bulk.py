@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from scheduler.client.config import Pace
-from scheduler.client.delivery import no_acknowledgement, undelivered
+from scheduler.client.delivery import failure_in, no_acknowledgement, undelivered
 from scheduler.client.errors import SubmitError, SubmitUnknown
 from scheduler.client.process import Process
 from scheduler.client.reference import JobRef
@@ -34,11 +34,11 @@ class _Sent(Generic[R]):
         self._troubles = troubles
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
-        if error is None:
+        self.error = failure_in(error, message)
+        if self.error is None:
             self.ref.landed_at(message.offset())
             self.request = None
         else:
-            self.error = error
             self._troubles.append(self)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from scheduler.client.config import ClientConfig
 from scheduler.client.errors import InvalidJob, NotSubmitted, SubmitError, SubmitUnknown
@@ -22,6 +22,18 @@ _BAD_CREDENTIALS: Final = frozenset((
     KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL,
     KafkaError.UNSUPPORTED_SASL_MECHANISM,
 ))  # fmt: skip
+
+
+def failure_in(error: KafkaError | None, message: Message) -> KafkaError | None:
+    """Return why a delivery report is no acknowledgement. Without an offset it is none, though it has no error.
+
+    The client reports so what it *takes* to be written: where a request ended unanswered and a later one of the same
+    partition was taken. But a broker takes any sequence from a producer that it does not know yet, so after a change of
+    leaders the first may never have been written.
+    """
+    if error is None and message.offset() is None:
+        return KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    return error
 
 
 def undelivered(error: KafkaError, request: Request[Any], topic: str, config: ClientConfig) -> SubmitError:

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 
 from scheduler.client.bulk import submit_stream
 from scheduler.client.config import ClientConfig, Pace
-from scheduler.client.delivery import no_acknowledgement, undelivered
+from scheduler.client.delivery import failure_in, no_acknowledgement, undelivered
 from scheduler.client.errors import SubmitError
 from scheduler.client.lane import Lane
 from scheduler.client.process import Process
@@ -113,8 +113,8 @@ class _Acknowledgement:
         self.offset = -1
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
-        self.error = error
-        if error is None:
+        self.error = failure_in(error, message)
+        if self.error is None:
             self.offset = message.offset()
         self._done.release()
 
@@ -134,8 +134,8 @@ class _AsyncAcknowledgement:
         self.offset = -1
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
-        self.error = error
-        if error is None:
+        self.error = failure_in(error, message)
+        if self.error is None:
             self.offset = message.offset()
         try:
             self._loop.call_soon_threadsafe(self._done.set)

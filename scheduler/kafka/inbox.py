@@ -254,8 +254,8 @@ class KafkaLink:
             self._overflow.popleft()
 
     def _produce(self, ticket: int, partition: int, report: Report) -> None:
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            self._events.append(Delivered(ticket) if error is None else _undelivered(ticket, error))
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._events.append(outcome(ticket, error, message))
 
         key = report.job_id.encode() if isinstance(report, Done | Fail | Release | Checkpoint) else None
         topic = self._names.full("reports")
@@ -285,6 +285,19 @@ _MISSING: Final = frozenset((
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
 ))  # fmt: skip
+
+
+def outcome(ticket: int, error: KafkaError | None, message: Message) -> Delivered | Undelivered:
+    """Return what a delivery report says.
+
+    Without an offset the client only takes the record to be written, since a later one was (see `client/delivery.py`).
+    A beat that nobody will read must not prolong a run.
+    """
+    if error is not None:
+        return _undelivered(ticket, error)
+    if message.offset() is None:
+        return Undelivered(ticket, True, "acknowledged without an offset")
+    return Delivered(ticket)
 
 
 def _undelivered(ticket: int, error: KafkaError) -> Undelivered:
