@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 PATIENCE_MS = 300_000
+TRANSACTION_MAX_MS = 8_000  # less than the coordinator's patience
 
 
 class Clients:
@@ -25,7 +26,8 @@ class Clients:
         self.chance: random.Random = world.chance
         self.link = Link(world.timeline, world.delay_ms, PATIENCE_MS)
         self.submitted = 0
-        self.rubbish = self.poison = self.bugs = self.conflicts = 0
+        self.rubbish = self.poison = self.bugs = 0
+        self._transactions = 0
 
     def submit(self) -> None:
         """Submit a job, once or several times."""
@@ -45,14 +47,32 @@ class Clients:
         shard = home
         if self.chance.random() < self.world.profile.misrouted:
             shard = self.chance.randrange(self.world.shards)
-        self.link.up.send(partial(self._arrives, band, shard, spec))
+        within = self.chance.random() < self.world.profile.in_transaction
+        self.link.up.send(partial(self._arrives_within if within else self._arrives, band, shard, spec))
 
     def _arrives(self, band: Band, shard: int, spec: JobSpec) -> None:
         self.world.ledger.submitted(spec.job_id, spec.run_at_ms)
         self._append(band, shard, spec.job_id.encode(), encode_job(spec))
 
-    def _append(self, band: Band, shard: int, key: bytes, value: bytes) -> None:
-        self.world.broker.append(TOPIC_OF_BAND[band], shard, key, value, at_ms=self.world.timeline.ms)
+    def _arrives_within(self, band: Band, shard: int, spec: JobSpec) -> None:
+        """Submit within a transaction of the client's own: nobody can read it, nor what follows, before that ends."""
+        broker, now_ms = self.world.broker, self.world.timeline.ms
+        self._transactions += 1
+        client = f"client-{self._transactions}"
+        broker.begin_transaction(client, now_ms)
+        offset = self._append(band, shard, spec.job_id.encode(), encode_job(spec))
+        broker.add_pending(client, TOPIC_OF_BAND[band], shard, offset)
+        lasts_ms = self.chance.choice((0, 300, 2_000, TRANSACTION_MAX_MS))
+        self.world.timeline.after(lasts_ms, partial(self._end, client, spec))
+
+    def _end(self, client: str, spec: JobSpec) -> None:
+        commits = self.chance.random() < 0.8
+        if commits:
+            self.world.ledger.submitted(spec.job_id, spec.run_at_ms)
+        self.world.broker.end_transaction(client, commit=commits, at_ms=self.world.timeline.ms)
+
+    def _append(self, band: Band, shard: int, key: bytes, value: bytes) -> int:
+        return self.world.broker.append(TOPIC_OF_BAND[band], shard, key, value, at_ms=self.world.timeline.ms)
 
     def spoil(self) -> None:
         """Publish what is no job."""

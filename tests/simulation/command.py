@@ -61,7 +61,7 @@ def _show_variants(jobs: int) -> int:
 
 
 def _line(result: Result) -> str:
-    told = f"seed {result.seed:<6} {result.profile:<12} {result.jobs:4} jobs {result.runs:4} runs"
+    told = f"seed {result.seed:<6} {result.profile:<12} {result.jobs:4} jobs {result.runs:4} runs {result.forgotten:4} forgotten"
     return f"{told}  {result.text or 'ok'}"
 
 

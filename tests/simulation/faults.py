@@ -92,6 +92,7 @@ class Faults:
             process.wake(0)
         for worker in self.world.workers():
             worker.link.heal()
+            worker.hear_again()
             if worker.stopped:
                 worker.go_on()
         self.world.clients.link.heal()
@@ -229,14 +230,15 @@ class Faults:
             )
 
     def _deafen(self) -> None:
-        """Let the leader of one input be out of a dispatcher's reach.
+        """Let the leader of one input be out of a dispatcher's reach."""
+        self._be_deaf_to(self.chance.choice(list(Input)))
 
-        Not of a submit topic: an input that was read to its end counts as read up to now for as long as nothing more
-        comes of it, so with keep times as short as here a repeat that can't be read would live again.
-        """
+    def _deafen_to_submits(self) -> None:
+        self._be_deaf_to(self.chance.choice((*SUBMITS, Input.COMMANDS)))
+
+    def _be_deaf_to(self, source: Input) -> None:
         process = self._dispatcher()
         if process is not None:
-            source = self.chance.choice([source for source in Input if source not in SUBMITS])
             self._note(process.name, f"can't read {source.name}")
             self._for_a_while(
                 partial(process.log.deaf_to.add, source),
@@ -285,6 +287,23 @@ class Faults:
     def _cut_worker(self) -> None:
         worker = self.chance.choice(self.world.workers())
         self._cut(worker.name, worker.link)
+
+    def _hear_before_it_speaks(self) -> None:
+        """Cut a worker off; what was on its way to it arrives long before anything of its own does."""
+        worker = self.chance.choice(self.world.workers())
+        link = worker.link
+        self._note(worker.name, "is cut off, and will hear first")
+        link.up.is_cut = link.down.is_cut = True
+        self.world.timeline.after(
+            self.chance.choice((4_000, 9_000, 14_000)), partial(setattr, link.down, "is_cut", False)
+        )
+        self.world.timeline.after(self.chance.choice((20_000, 45_000)), link.heal)
+
+    def _deafen_worker(self) -> None:
+        """Let a worker hear nothing of its inbox, while its beats are acknowledged."""
+        worker = self.chance.choice(self.world.workers())
+        self._note(worker.name, "can't read its inbox")
+        self._for_a_while(worker.deafen, worker.hear_again, 4_000, 15_000, 40_000)
 
     def _drain_worker(self) -> None:
         worker = self.chance.choice(self.world.workers())

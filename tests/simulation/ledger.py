@@ -62,7 +62,10 @@ class Ledger:
         self.lives: Counter[str] = Counter()
         self.wanted_emits: list[tuple[bytes, bytes]] = []
         self.runs = 0
-        self._forgotten: dict[str, tuple[int, int]] = {}  # when the last life ended, and its epoch
+        self._forgotten: dict[
+            str, tuple[int, int]
+        ] = {}  # until when the last life was to be kept, and its epoch
+        self.dropped = 0
         self._running: dict[str, list[Running]] = {}
         self._results: dict[tuple[str, int], Running] = {}
         self._emitted: set[str] = set()  # jobs that some run would submit
@@ -221,7 +224,7 @@ class Ledger:
             require(
                 state.admitted.submitted_at_ms > forgotten[0],
                 "a job ends once",
-                f"{job_id} lives again by a submit from before its end",
+                f"{job_id} lives again by a submit from before its keep time was over",
             )
             self.lives[job_id] += 1
 
@@ -297,7 +300,8 @@ class Ledger:
         )
         assert end is not None
         require(meta.written_at_ms >= end.drop_at_ms, "ended jobs are kept", job_id)
-        self._forgotten[job_id] = (end.at_ms, before.epoch)
+        self._forgotten[job_id] = (end.drop_at_ms, before.epoch)
+        self.dropped += 1
         del self.states[job_id]
 
     # -- at the end --------------------------------------------------------------------------------

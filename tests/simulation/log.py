@@ -16,6 +16,7 @@ from scheduler.dispatcher.ports import (
     PositionLost,
     Restored,
 )
+from tests.dispatcher.fault_broker import Place
 from tests.dispatcher.fault_log import FaultChangelog, FaultLog
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.group import Group
@@ -114,7 +115,7 @@ class SimulatedLog(FaultLog):
         self._questions += 1
         if self._link.is_whole:
             places = [(key, (TOPIC_OF[key[1]], key[0])) for key in inputs if key[1] not in self.deaf_to]
-            ends = {key: len(self._broker.log(*place)) for key, place in places}
+            ends = {key: end_of(self._broker, place) for key, place in places}
             self._process.later(partial(self._hear_ends, self._questions, ends))
 
     def _hear_ends(self, question: int, ends: dict[tuple[int, Input], int]) -> None:
@@ -232,6 +233,11 @@ class SimulatedLog(FaultLog):
     def close(self) -> None:
         if self._link.is_whole:
             self.group.leave(self.owner)
+
+
+def end_of(broker: SimulatedBroker, place: Place) -> int:
+    """Return where a partition ends, as its leader has it, open transactions included."""
+    return len(broker.log(*place))
 
 
 class SimulatedChangelog(FaultChangelog):

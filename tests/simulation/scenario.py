@@ -23,6 +23,7 @@ EVERYTHING: dict[str, int] = {
     "kill_worker": 4,
     "stop_worker": 5,
     "cut_worker": 6,
+    "deafen_worker": 3,
     "drain_worker": 2,
     "cut_clients": 1,
     "slow_network": 4,
@@ -50,7 +51,9 @@ class Profile(msgspec.Struct, frozen=True):
     misrouted: float = 0.1
     doubled: float = 0.03
     late: float = 0.04
+    in_transaction: float = 0.05
     keep_ms: int = 10**12
+    forget_every_ms: tuple[int, ...] = (5_000, 60_000)
     delete_retention_ms: int = 24 * 3_600_000
     shards: tuple[int, ...] = (3, 4)
     dispatchers: tuple[int, ...] = (2, 3)
@@ -64,7 +67,7 @@ def only(*names: str) -> dict[str, int]:
 LEASES = {
     **only("cut_worker", "stop_worker", "slow_network", "pause_in_turn", "cut_dispatcher", "stop_dispatcher"),
     **only("abort", "unknown_outcome", "read_little", "rebalance", "kill_in_turn", "end_runs", "forge"),
-    **only("lose_coordinator"),
+    **only("lose_coordinator", "deafen_worker"),
 }
 
 PROFILES: dict[str, Profile] = {
@@ -132,6 +135,7 @@ PROFILES: dict[str, Profile] = {
             "rebalance": 4,
             "rejoin": 3,
             "cut_worker": 16,
+            "deafen_worker": 6,
             "end_runs": 4,
         },
         jobs=60,
@@ -165,11 +169,74 @@ PROFILES: dict[str, Profile] = {
         delete_retention_ms=60_000,
         repeats=0.5,
         repeat_after_ms=(0, 500, 2_000, 6_000),
-        misrouted=0.0,
+        misrouted=0.2,
         delayed=0.1,
+        in_transaction=0.2,
+        forget_every_ms=(500, 2_000),
     ),
     "quiet": Profile(
         EVERYTHING, chaos_ms=1_000_000, jobs=150, fault_every_ms=40_000, run_ms=(50, 4_000, 200_000)
+    ),
+    "repeats": Profile(
+        {
+            **only(
+                "read_little", "abort", "unknown_outcome", "rebalance", "kill_dispatcher", "stop_dispatcher"
+            ),
+            "slow_network": 2,
+            "deafen_to_submits": 30,
+        },
+        run_ms=(1, 50, 500),
+        failing=0.05,
+        delayed=0.0,
+        keep_ms=8_000,
+        delete_retention_ms=60_000,
+        repeats=0.9,
+        repeat_after_ms=(500, 4_000, 8_000, 11_000),
+        misrouted=0.4,
+        in_transaction=0.2,
+        forget_every_ms=(500, 2_000),
+        late=0.01,
+    ),
+    "lost coordinators": Profile(
+        {"lose_coordinator": 20, "rebalance": 2, "cut_worker": 3, "kill_worker": 1},
+        jobs=120,
+        run_ms=(4_000, 20_000, 60_000),
+        failing=0.1,
+        fault_every_ms=3_000,
+        delayed=0.0,
+        chaos_ms=120_000,
+    ),
+    "deaf workers": Profile(
+        {"deafen_worker": 12, "end_runs": 12, "rebalance": 1, "kill_dispatcher": 1},
+        jobs=60,
+        run_ms=(60_000, 90_000),
+        failing=0.1,
+        fault_every_ms=2_000,
+        delayed=0.0,
+        workers=(4, 5),
+        chaos_ms=160_000,
+    ),
+    "late acknowledgements": Profile(
+        {"cut_worker": 4, "hear_before_it_speaks": 16},
+        jobs=60,
+        run_ms=(60_000, 90_000),
+        failing=0.05,
+        fault_every_ms=1_500,
+        delayed=0.0,
+        workers=(5,),
+        chaos_ms=160_000,
+    ),
+    "short jobs": Profile(
+        {"rebalance": 10, "kill_dispatcher": 1},
+        jobs=400,
+        run_ms=(1, 50),
+        failing=0.05,
+        delayed=0.0,
+        chaos_ms=100_000,
+        fault_every_ms=2_000,
+        keep_ms=2_000,
+        forget_every_ms=(500,),
+        dispatchers=(3,),
     ),
     "crowd": Profile(
         EVERYTHING, chaos_ms=120_000, jobs=400, run_ms=(1, 20, 50, 300), shards=(6, 8), dispatchers=(3, 4)
@@ -180,6 +247,7 @@ PROFILES: dict[str, Profile] = {
 SHARES = (
     *("everything", "long runs", "short keep", "turns", "everything", "hand-overs", "crowd", "deaf"),
     *("long runs", "short keep", "everything", "sleepers", "quiet", "hand-overs", "workers", "turns"),
+    "repeats",
 )
 
 

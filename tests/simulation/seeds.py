@@ -25,6 +25,7 @@ class Result(msgspec.Struct):
     digest: str
     jobs: int
     runs: int
+    forgotten: int
     did: dict[str, int]
     last: list[str]
     broken: str = ""
@@ -44,6 +45,7 @@ def simulate(seed: int, profile: str = "") -> Result:
         world.history.digest(),
         len(world.ledger.accepted),
         world.ledger.runs,
+        world.ledger.dropped,
         dict(world.did),
         world.history.last(SHOWN),
         broke.invariant if broke else "",
@@ -55,7 +57,7 @@ def first_red(name: str) -> Result | None:
     """Return the first seed that finds a broken variant."""
     variant = VARIANTS[name]
     with broken(name):
-        results = (simulate(seed, variant.profile) for seed in range(variant.seeds))
+        results = (simulate(seed, variant.profile) for seed in variant.order())
         return next((result for result in results if result.broken), None)
 
 

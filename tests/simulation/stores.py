@@ -1,4 +1,4 @@
-"""After every turn: each store is a prefix of the committed changelog, and its indexes are what the states imply.
+"""After every turn: each store in use is a prefix of the committed changelog, its indexes what the states imply.
 
 What changed since the last look is compared at once; everything is, now and then and at the end.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scheduler.codec.state import decode_state
 from scheduler.core import keyspace
 from scheduler.core.index import index_keys
+from scheduler.dispatcher.seat import Stage
 from tests.dispatcher.checks import DURABLE, check_engine
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.disk import JournaledStore
@@ -70,13 +71,17 @@ class StoreChecks:
         taken = process.engine._fleet.offers._taken
         require(not taken, "slots taken in a turn are settled with it", process.name)
         for seat in process.engine.seats.values():
-            if isinstance(seat.store, JournaledStore):
+            # A restore that took long may end in the midst of a log that was compacted further on: then its store
+            # lacks what is superseded there. Its claim is refused, since the shard has another owner by then.
+            if isinstance(seat.store, JournaledStore) and seat.reads:
                 self._check(process.name, seat.number, seat.store)
         if self._turns % FULL_EVERY == 0:
             self.in_full(process)
 
     def in_full(self, process: "DispatcherProcess") -> None:
         """Compare everything, memory too."""
+        if any(seat.stage is Stage.CLAIMING for seat in process.engine.seats.values()):
+            return  # see above
         try:
             check_engine(process.engine, self._broker)
         except AssertionError as error:

@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.golden import GOLDEN
 from tests.simulation.scenario import SHARES, has_tiny_bounds
 from tests.simulation.seeds import simulate
+from tests.simulation.variants import broken
 
 FIXED = range(len(SHARES))  # each profile
 NEW = [int.from_bytes(os.urandom(4), "big") for _ in range(6)]
@@ -28,6 +29,12 @@ def test_every_promise_is_kept_in_worlds_never_seen_before(number):
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case.profile} {case.seed}")
 def test_what_once_went_wrong_does_not_again(case):
     passes(case.seed, case.profile)
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case.profile} {case.seed}")
+def test_a_golden_seed_still_reaches_its_bug(case):
+    with broken(case.variant):
+        assert simulate(case.seed, case.profile).broken
 
 
 def test_some_worlds_have_tiny_bounds():

@@ -85,6 +85,8 @@ class WorkerProcess:
         self.session = Session(SessionConfig(sender, world.shards, self.slots, TYPES, reserved))
         self.dead = self.stopped = False
         self.draining = False
+        self._is_deaf = False
+        self._unheard: deque[Stored] = deque()
         self._shared = Child()
         self._runs: dict[int, ChildRun] = {}
         self._children: deque[tuple[str, tuple[object, ...]]] = deque()
@@ -97,9 +99,21 @@ class WorkerProcess:
 
     def noticed(self, stored: Stored) -> None:
         """Something stands in its inbox now."""
+        if self._is_deaf:
+            self._unheard.append(stored)
+            return
         self.link.down.send(partial(self._hear, "notice", decode_notice(stored.value)))
         if self.world.is_doubled():
             self.link.down.send(partial(self._hear, "notice", decode_notice(stored.value)))
+
+    def deafen(self) -> None:
+        """Let the leader of its inbox be out of reach; those that take its reports are not."""
+        self._is_deaf = True
+
+    def hear_again(self) -> None:
+        self._is_deaf = False
+        while self._unheard:
+            self.noticed(self._unheard.popleft())
 
     def _hear(self, kind: str, what: object) -> None:
         if not self.dead:
