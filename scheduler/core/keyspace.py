@@ -18,7 +18,7 @@ TIMER: Final = b"t"
 LEASED: Final = b"l"
 TIERED: Final = b"w"
 DROP: Final = b"d"
-INDEXED: Final = b"i"  # present once the local indexes are complete
+INDEXED: Final = b"i"  # empty once the local indexes are complete; until then it says what is restored
 
 
 def state_key(job_id: str) -> bytes:

@@ -40,7 +40,7 @@ class Restore:
         self.records = 0  # read of the log
         self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
         self._goes_on = False
-        self._raw = store.get(keyspace.INDEXED) is None  # new, or a restore that was given up
+        self._raw = store.get(keyspace.INDEXED) != b""  # new, or a restore that was given up
         self._specs = dict.fromkeys(unmatched)  # with those of the rest of the log, in its order
         self._steps: Iterator[None] | None = None  # what is to be done once the log is read
 

@@ -78,6 +78,8 @@ class Restorer:
         except LogError:
             store.close()
             raise
+        if store.offset < 0:
+            own_disk.mark_empty(store, self._ground, now_ms)
         self._running[number] = Restore(number, store, now_ms, unmatched)
 
     def stop(self, number: int) -> None:

@@ -149,6 +149,8 @@ class Standbys:
         self._follow(number, store, now_ms)
 
     def _follow(self, number: int, store: Store, now_ms: int) -> None:
+        if store.offset < 0:
+            own_disk.mark_empty(store, self._config.ground, now_ms)
         self._running[number] = Restore(number, store, now_ms)
         self._follower.follow(number, store.offset)
 
