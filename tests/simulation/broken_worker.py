@@ -12,7 +12,7 @@ from tests.simulation import worker
 from tests.simulation.breaking import Patches, variant
 
 
-@variant("nobody stops a run whose lease was not renewed", "workers", 12)
+@variant("nobody stops a run whose lease was not renewed", "workers", 12, first=1)
 def no_self_fencing() -> Patches:
     yield patch.object(runs.RunTable, "overdue", lambda self, now_ms: [])
     yield patch.object(worker.WorkerProcess, "_guard_looks", lambda self, run: None)
@@ -71,7 +71,7 @@ def late_leases_started() -> Patches:
     yield patch.object(session.Session, "_start", as_fresh)
 
 
-@variant("a lease that comes twice runs twice", "everything")
+@variant("a lease that comes twice runs twice", "everything", first=2)
 def ended_epochs_forgotten() -> Patches:
     yield patch.object(memory.EndedEpochs, "has", lambda self, job_id, epoch, now_ms: False)
 
@@ -100,9 +100,10 @@ def leases_of_others_accepted() -> Patches:
     yield patch.object(session.Session, "on_lease", greedy)
 
 
-@variant("free slots that nobody answered are forgotten", "everything", 4)
+@variant("free slots that nobody answered are forgotten", "deaf")
 def offers_never_repeated() -> Patches:
     yield patch.object(offers.OfferBook, "_reclaim", lambda self, now_ms: None)
+    yield patch.object(offers.OfferBook, "next_ms", lambda self: 0 if self.has_idle else offers.NEVER)
 
 
 @variant("who answers a lease of another incarnation ends it under its run", "everything", 4)
