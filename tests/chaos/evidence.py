@@ -37,6 +37,7 @@ class End(msgspec.Struct, frozen=True):
     event: str
     reason: str
     epoch: int
+    at_ms: int = 0
 
 
 class Freeze(msgspec.Struct, frozen=True):

@@ -25,6 +25,8 @@ class Report(msgspec.Struct, frozen=True):
     quiet_after_s: float  # from the last fault to the last end
     left_out: list[str]
     unfinished: list[str]  # the first of them, with what is known
+    ended_twice: list[str]  # likewise
+    told_twice: int  # the same end, by the same record once more
 
     @property
     def clean(self) -> bool:
@@ -59,6 +61,9 @@ def _rows(report: Report) -> Iterator[str]:
         yield _row("left out", reason)
     for job in report.unfinished:
         yield _row("unfinished", job)
+    for job in report.ended_twice:
+        yield _row("ended twice", job)
+    yield _row("told twice", report.told_twice)
     for name in FAULTS:
         yield _row(name.replace("_", " "), getattr(verdict, name))
     yield "clean" if report.clean else "NOT CLEAN"

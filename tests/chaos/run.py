@@ -209,6 +209,8 @@ class Chaos:
             quiet_after_s,
             self._fleet.left_out,
             left,
+            [f"{job} {of}" for job, of in self._topics.ends.items() if len(of) > 1][:SHOWN],
+            self._topics.repeated,
         )
 
 

@@ -1,4 +1,8 @@
-"""What the topics say of jobs: committed records only, read past the proxy."""
+"""What the topics say of jobs: committed records only, read past the proxy.
+
+The same record twice is one word of one end: a lost marker is mended by a record once more (`kafka.lost_markers`), and a
+reader may be given one again when leaders change. Whoever really decides twice does so at another time.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +30,8 @@ class Topics:
         self._bootstrap = bootstrap
         self._prefix = prefix
         self.ends: dict[str, list[End]] = {}
+        self.repeated = 0
+        self._seen: set[bytes] = set()
         self._consumer = self._reader()
         _assign(self._consumer, f"{prefix}lifecycle")
 
@@ -34,10 +40,18 @@ class Topics:
         for message in self._consumer.consume(BATCH, wait_s):
             value = message.value()
             if message.error() is None and value is not None:
-                change = decode_lifecycle(value)
-                if change.event in ENDS:
-                    end = End(change.event, change.reason, change.epoch)
-                    self.ends.setdefault(change.job_id, []).append(end)
+                self._take(value)
+
+    def _take(self, value: bytes) -> None:
+        change = decode_lifecycle(value)
+        if change.event not in ENDS:
+            return
+        if value in self._seen:
+            self.repeated += 1
+            return
+        self._seen.add(value)
+        end = End(change.event, change.reason, change.epoch, change.at_ms)
+        self.ends.setdefault(change.job_id, []).append(end)
 
     def states(self) -> Mapping[str, JobState]:
         """Return the last committed state of every job."""
@@ -49,7 +63,12 @@ class Topics:
     def dead_letters(self) -> Counter[str]:
         """Return how many dead letters there are by job, and those of records that were quarantined under ``."""
         found: Counter[str] = Counter()
+        seen: set[object] = set()
         for message in self._all("dlq"):
+            letter = message.key(), message.value(), tuple(message.headers() or ())
+            if letter in seen:
+                continue
+            seen.add(letter)
             reason = dict(message.headers() or ()).get("reason", b"")
             found["" if reason == QUARANTINED else (message.key() or b"").decode()] += 1
         return found
