@@ -28,7 +28,7 @@ class Config(msgspec.Struct, frozen=True):
     turn_bytes: int = bounds.TURN_BYTES
     turn_decide_ms: int = bounds.TURN_DECIDE_MS
     wait_ms: int = 4  # this long for `reports` when all inputs are empty
-    rest_ms: int = 8  # this long nothing is done at all while nothing comes in
+    rest_ms: int = 16  # this long nothing is done at all while nothing comes in
     completions_wait_ms: int = 8  # ended runs alone wait this long for others to share a transaction with
     positions_every_ms: int = 1_000  # positions without any change are committed this often
     offsets_every_ms: int = 5_000  # the other group offsets, for lag tools only
@@ -37,7 +37,9 @@ class Config(msgspec.Struct, frozen=True):
     forget_every_ms: int = 60_000  # shards tell each other this often how far submits were read
     delete_every_ms: int = bounds.HOUR_MS
     held_back_ms: int = 300  # an open transaction holds a restore back this long before its owner is fenced
-    accepted_losses: dict[tuple[str, int], int] = {}  # where inputs go on whose next record is gone: see `losses`
+    accepted_losses: dict[
+        tuple[str, int], int
+    ] = {}  # where inputs go on whose next record is gone: see `losses`
     standby_replicas: int = 0  # so many others keep a warm copy of each shard
     standby_share_percent: int = 20  # of its time goes into keeping copies at most, while they are behind
     standby_slice_ms: int = 10  # at a time at most
