@@ -175,6 +175,25 @@ def test_a_repeat_that_was_forwarded_and_not_read_yet_keeps_the_job(pair):
     assert "a" not in pair.states()
 
 
+def test_word_between_shards_of_one_owner_goes_behind_what_earlier_owners_forwarded(pair):
+    finish(pair, "succeeded")
+    unread = (pair.home("a"), Input.COMMANDS)
+    pair.dispatchers["d1"].log.silent.add(unread)
+    pair.submit("a", shard=AWAY)
+    pair.wait(5_000)
+    assert pair.counts["forwarded",] == 1
+    pair.kill("d1")
+    pair.kill("d2")
+    d3 = pair.join("d3")
+    d3.log.silent.add(unread)
+    pair.wait(60_000)
+    assert "a" in pair.states()
+    d3.log.silent.clear()
+    pair.wait(12_000)
+    assert pair.counts["repeated",] == 1
+    assert "a" not in pair.states()
+
+
 def test_nothing_goes_while_a_shard_has_no_owner(pair):
     finish(pair, "succeeded")
     pair.submit("a", shard=AWAY)

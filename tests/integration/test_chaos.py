@@ -1,7 +1,7 @@
 """The short form of `scripts/chaos`, on one broker that stays: each kind of fault of ours about once.
 
-A broker that is killed can lose track of a transaction (docs/RELIABILITY.md); then a shard waits for an operator, and no
-test should decide by that chance. `scripts/chaos` kills brokers too.
+The death of a broker costs half a minute each time, and has tests of its own here and in `tests/kafka`; `scripts/chaos` kills
+brokers too.
 """
 
 import os
