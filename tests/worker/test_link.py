@@ -115,7 +115,9 @@ def test_an_inbox_that_went_deaf_is_taken_up_anew_and_brings_each_notice_once(
 
     def going_deaf(message):
         link._received = received
-        link._consumer.pause([TopicPartition(f"{prefix}leases.default", inbox)])  # by the one thread that may use it
+        link._consumer.pause(
+            [TopicPartition(f"{prefix}leases.default", inbox)]
+        )  # by the one thread that may use it
         return received(message)
 
     link._received = going_deaf
