@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry
-
 from scheduler.bench.changelogs import ground_of, write
 from scheduler.bench.lives import waiting
 from scheduler.bench.site import Site, site
@@ -15,7 +13,7 @@ from scheduler.dispatcher.real import MachineChance, MachineClock
 from scheduler.dispatcher.seat import Stage
 from scheduler.kafka.changelog import KafkaChangelog
 from scheduler.kafka.log import KafkaLog, LogSettings
-from scheduler.observe.signals import PrometheusSignals
+from scheduler.observe.signals import unscraped
 from scheduler.storage.rocks import RocksStores
 
 _GIVE_UP_S = 1_200.0
@@ -88,7 +86,7 @@ def _engine(place: Site) -> Engine:
         RocksStores(place.folder / "stores"),
         MachineClock(),
         MachineChance(),
-        PrometheusSignals(CollectorRegistry()),
+        unscraped(),
         lambda _: None,
     )
     return Engine(config, world)
