@@ -33,7 +33,17 @@ WRITTEN: Final = (CHANGELOG, "dlq", "lifecycle", *(TOPIC_OF[each] for each in (I
 
 _ANSWER_S: Final = 5.0
 _LOOK_S: Final = 0.02
-_CLOCKS_MS: Final = 5_000
+_MARKERS_S: Final = 1.0
+"""Markers of a transaction that has just been ended are written by then."""
+
+_OVER_S: Final = 30.0
+"""No transaction of ours stays open for so long: its time-out is 10 s, and the coordinator looks each 10 s.
+
+Whose an undecided record is can't be asked. Before that time it may be somebody's at work in the same partition, and
+committing it for them would publish what they are about to abort.
+"""
+
+_CLOCKS_MS: Final = 1_000
 """So much may the clocks of two brokers differ."""
 
 
@@ -52,30 +62,38 @@ class LostMarkers:
 
         Raises `LogError` if that could not be done just now, and says what an operator must do about what can't be.
         """
-        hidden = self._hidden()
-        if not hidden:
-            return
-        firsts = self._first_records(hidden)
+        hidden = self._unmoved(self._hidden(), _MARKERS_S)
+        firsts = self._first_records(hidden) if hidden else {}
         if not firsts:
-            return  # ended meanwhile: transactions of others, at work
-        since_ms = min(_appended_ms(message) for message in firsts.values()) - _CLOCKS_MS
-        try:
-            ended = ended_transactions(self._properties, self._group, owner, since_ms)
-        except LogError as error:
-            LOG.warning("whether %s left transactions open can't be told: %s", owner, error)
-            return
+            return  # ended meanwhile: transactions of others, at work, and markers that were still under way
+        lost = _decided(self._ended(owner, firsts), firsts)
+        unmoved = self._unmoved({place: hidden[place] for place in lost}, _OVER_S)
         for committed in (False, True):
-            lost = {
-                place: message
-                for place, message in firsts.items()
-                if _was_committed(ended, place, _appended_ms(message)) is committed
-            }
-            if lost:
-                _finish(producer, lost.values(), committed=committed)
-                told = ", ".join(f"{topic}/{number}" for topic, number in sorted(lost))
+            again = {place: firsts[place] for place in unmoved if lost[place] is committed}
+            if again:
+                _finish(producer, again.values(), committed=committed)
+                told = ", ".join(f"{topic}/{number}" for topic, number in sorted(again))
                 LOG.warning(
                     "%s a transaction of %s again in %s", "committed" if committed else "aborted", owner, told
                 )
+
+    def _ended(self, owner: str, firsts: Mapping[Place, Message]) -> list[Ended]:
+        since_ms = min(_appended_ms(message) for message in firsts.values()) - _CLOCKS_MS
+        try:
+            return ended_transactions(self._properties, self._group, owner, since_ms)
+        except LogError as error:
+            LOG.warning("whether %s left transactions open can't be told: %s", owner, error)
+            return []
+
+    def _unmoved(self, hidden: Mapping[Place, int], seconds: float) -> dict[Place, int]:
+        """Return where the same transaction is still open after so long; as soon as that is known to be nowhere."""
+        left, until = dict(hidden), Deadline(seconds)
+        while left and not until.passed:
+            time.sleep(_LOOK_S)
+            ends = self._ends(left, until)  # of those that answer: the others are asked again
+            moved = {at for at, end in ends.items() if end.stable != left[at] or end.stable == end.high}
+            left = {place: stable for place, stable in left.items() if place not in moved}
+        return left
 
     def _hidden(self) -> dict[Place, int]:
         """Return where open transactions begin. Raises `LogError` if a partition has no leader now: who knows."""
@@ -123,15 +141,15 @@ class LostMarkers:
         return found
 
 
-def _was_committed(ended: Iterable[Ended], place: Place, appended_ms: int) -> bool | None:
-    """Say how the transaction ended that a record belongs to; None if it is none of these.
-
-    The last one in that partition: each one before it was ended by it, if by nothing else.
-    """
-    last = next((each for each in reversed(list(ended)) if place in each.places), None)
-    if last is None or not last.start_ms - _CLOCKS_MS <= appended_ms <= last.at_ms + _CLOCKS_MS:
-        return None
-    return last.committed
+def _decided(ended: list[Ended], firsts: Mapping[Place, Message]) -> dict[Place, bool]:
+    """Return whether the transactions that records belong to were committed, as far as they are among those ended."""
+    found: dict[Place, bool] = {}
+    for place, message in firsts.items():
+        # The last one in that partition: each one before it was ended by it, if by nothing else.
+        last = next((each for each in reversed(ended) if place in each.places), None)
+        if last and last.start_ms - _CLOCKS_MS <= _appended_ms(message) <= last.at_ms + _CLOCKS_MS:
+            found[place] = last.committed
+    return found
 
 
 def _finish(producer: Producer, firsts: Iterable[Message], *, committed: bool) -> None:

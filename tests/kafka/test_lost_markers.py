@@ -1,5 +1,6 @@
 """Transactions of which the brokers lose markers: a coordinator leaves out partitions that have no leader just then."""
 
+import threading
 import uuid
 
 import pytest
@@ -8,11 +9,13 @@ from confluent_kafka import TopicPartition
 from scheduler import devkafka
 from scheduler.core.inputs import Input
 from scheduler.dispatcher.ports import ANYBODY, LogError
+from scheduler.kafka import lost_markers
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.apply import apply
 from scheduler.kafka.layout import Layout
 from scheduler.kafka.log import KafkaLog, LogSettings
-from tests.kafka.seen import Seen, add, changelog, committed_keys, ended, transact
+from scheduler.kafka.names import Names
+from tests.kafka.seen import Seen, add, changelog, committed_keys, ended, open_transaction, transact
 
 SHARDS = 3
 
@@ -88,7 +91,10 @@ def abort_unsure(log):
 @pytest.mark.slow
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
 @pytest.mark.parametrize("who", ["successor", "itself"])
-def test_what_the_brokers_lost_sight_of_is_ended_as_it_was_decided(brokers, installed, committed, who):
+def test_what_the_brokers_lost_sight_of_is_ended_as_it_was_decided(
+    brokers, installed, committed, who, monkeypatch
+):
+    monkeypatch.setattr(lost_markers, "_OVER_S", 2.0)
     properties, layout = installed
     first = owning(properties, layout, "first")
     transact(first.log, 0, 0, changelog(0, b"before"))
@@ -110,3 +116,18 @@ def test_what_the_brokers_lost_sight_of_is_ended_as_it_was_decided(brokers, inst
     ended(properties, place.topic, 0, hidden[1] + 2)  # behind that record and its marker
     told = [b"told", b"told"] if committed else []
     assert committed_keys(properties, place.topic, 0) == [b"m", b"before", *told]
+
+
+def test_what_somebody_else_is_still_writing_is_left_alone(properties, layout, monkeypatch):
+    """Its record lies in a partition, and at a time, of a transaction that the owner did commit."""
+    monkeypatch.setattr(lost_markers, "_finish", lambda *_, **__: pytest.fail("ended what is not its own"))
+    apply(properties, layout)
+    topic, owner = f"{layout.prefix}lifecycle", f"{layout.prefix}dispatcher.a.b"
+    ours = open_transaction(properties, owner, topic, 0, [b"ours"])
+    theirs = open_transaction(properties, f"{owner}.other", topic, 0, [b"theirs"])
+    ours.commit_transaction(10)
+    threading.Timer(3.0, theirs.abort_transaction, (10,)).start()
+    admin, names = Admin(properties), Names(layout.prefix)
+    lost_markers.LostMarkers(properties, f"{layout.prefix}dispatcher", names, admin).end(ours, owner)
+    ended(properties, topic, 0, 4)
+    assert committed_keys(properties, topic, 0) == [b"ours"]
