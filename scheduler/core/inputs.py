@@ -36,6 +36,8 @@ TOPIC_OF: Final[dict[Input, str]] = {
 }
 """Topic names without the prefix."""
 
+INPUT_OF: Final = {topic: source for source, topic in TOPIC_OF.items()}
+
 SUBMITS: Final = (Input.SUBMIT_INTERACTIVE, Input.SUBMIT_DEFAULT, Input.SUBMIT_BULK)
 RETRIES: Final = tuple(Input(Input.RETRY_5S + n) for n in range(len(TIERS)))
 

@@ -37,9 +37,7 @@ class Config(msgspec.Struct, frozen=True):
     forget_every_ms: int = 60_000  # shards tell each other this often how far submits were read
     delete_every_ms: int = bounds.HOUR_MS
     held_back_ms: int = 300  # an open transaction holds a restore back this long before its owner is fenced
-    accepted_losses: dict[
-        tuple[str, int], int
-    ] = {}  # where inputs go on whose next record is gone: see `losses`
+    accepted_losses: dict[tuple[str, int], int] = {}  # where inputs go on that lost their place: see `losses`
     standby_replicas: int = 0  # so many others keep a warm copy of each shard
     standby_share_percent: int = 20  # of its time goes into keeping copies at most, while they are behind
     standby_slice_ms: int = 10  # at a time at most

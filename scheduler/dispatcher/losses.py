@@ -7,12 +7,11 @@ transaction that takes the position beyond it.
 
 import logging
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 
 from scheduler.core.changes import Changes
-from scheduler.core.inputs import TOPIC_OF, Input
+from scheduler.core.inputs import INPUT_OF, TOPIC_OF, Input
 from scheduler.core.moment import Moment
 from scheduler.core.outputs import Lifecycle
 from scheduler.dispatcher.ports import Log, PositionLost
@@ -21,8 +20,6 @@ from scheduler.dispatcher.seat import Seat
 from scheduler.dispatcher.signals import Signals
 
 _log = logging.getLogger(__name__)
-
-_INPUT_OF: Final = {topic: source for source, topic in TOPIC_OF.items()}
 
 Place = tuple[str, int]
 """A topic without prefix, and a partition."""
@@ -51,7 +48,7 @@ class Losses:
         seat = seats.get(lost.partition)
         accepted = self._accepted.get((lost.topic, lost.partition))
         if seat is not None and seat.reads and accepted is not None and lost.wanted < accepted == lost.low:
-            source = _INPUT_OF[lost.topic]
+            source = INPUT_OF[lost.topic]
             self._gaps[seat.number, source] = Gap(lost.wanted, lost.low)
             self._log.follow(seat.number, {source: lost.low})
             return

@@ -10,7 +10,7 @@ A dropped turn goes back to adopting, an unknown outcome to restoring.
 from collections.abc import Set as AbstractSet
 from enum import Enum, auto
 
-from scheduler.core.inputs import RETRIES, TOPIC_OF, Input, Meta, tier_of
+from scheduler.core.inputs import INPUT_OF, RETRIES, Input, Meta, tier_of
 from scheduler.core.leases import Leases
 from scheduler.core.retry import TIERS
 from scheduler.core.shard import Shard
@@ -19,8 +19,6 @@ from scheduler.dispatcher.care import Care
 from scheduler.dispatcher.deferral import can_wait
 from scheduler.dispatcher.ports import Store
 from scheduler.dispatcher.waiting_room import WaitingRoom
-
-_INPUT_OF = {topic: source for source, topic in TOPIC_OF.items()}
 
 
 class Stage(Enum):
@@ -94,7 +92,7 @@ class Seat:
         self._shard = shard
         self._meta = meta
         self.care = Care(meta, mono_ms)
-        self.positions = {_INPUT_OF[topic]: offset for topic, offset in meta.positions.items()}
+        self.positions = {INPUT_OF[topic]: offset for topic, offset in meta.positions.items()}
         self.committed = dict(self.positions)
         self.deletable = dict(self.positions)
         self.stage = Stage.CLAIMING

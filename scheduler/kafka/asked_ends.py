@@ -4,20 +4,15 @@ from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Final
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not re-exported by the stub's rules
-    ListOffsetsResultInfo,
-    OffsetSpec,
-)
+from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]  # public, not re-exported by the stub
 
 from scheduler.core.inputs import TOPIC_OF, Input
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.names import Names
-from scheduler.kafka.told_offsets import offset_in
+from scheduler.kafka.told_offsets import ask_ends, offset_in
 from scheduler.kafka.troubles import LOG
 
-_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_ANSWER_S: Final = 5.0
 _REFRESH_S: Final = 0.05
 
 
@@ -32,17 +27,10 @@ class AskedEnds:
 
     def ask(self, inputs: Collection[tuple[int, Input]]) -> None:
         """Ask for these ends. An earlier question is forgotten."""
-        at = {
-            (shard, source): TopicPartition(self._names.full(TOPIC_OF[source]), shard)
-            for shard, source in inputs
-        }
+        at = {(self._names.full(TOPIC_OF[source]), shard): (shard, source) for shard, source in inputs}
         # With what is in open transactions: it was appended before now, and may become readable yet.
-        answers = self._client.list_offsets(
-            dict.fromkeys(at.values(), _LATEST),
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=_ANSWER_S,
-        )
-        self._asked = {key: answers[partition] for key, partition in at.items()}
+        answers = ask_ends(self._client, at, IsolationLevel.READ_UNCOMMITTED)
+        self._asked = {at[place]: answer for place, answer in answers.items()}
 
     def answers(self) -> dict[tuple[int, Input], int]:
         """Return what was answered since the last call."""

@@ -15,7 +15,7 @@ from scheduler.kafka import client_settings
 from scheduler.kafka.deadline import Deadline
 from scheduler.kafka.errors import PARTITION_END, describe
 from scheduler.kafka.layout import COORDINATOR_LOG
-from scheduler.kafka.stable_ends import Place
+from scheduler.kafka.told_offsets import Place
 from scheduler.kafka.troubles import Troubles
 
 _READ_S: Final = 5.0

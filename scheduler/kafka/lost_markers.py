@@ -11,7 +11,7 @@ decided. Hence this comes before anything else is done under that id.
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from confluent_kafka import KafkaException, Message, Producer, TopicPartition
@@ -25,7 +25,8 @@ from scheduler.kafka.deadline import Deadline
 from scheduler.kafka.errors import describe, error_of
 from scheduler.kafka.layout import CHANGELOG
 from scheduler.kafka.names import Names
-from scheduler.kafka.stable_ends import End, Place, StableEnds
+from scheduler.kafka.stable_ends import End, StableEnds
+from scheduler.kafka.told_offsets import Place
 from scheduler.kafka.troubles import LOG, Troubles
 
 WRITTEN: Final = (CHANGELOG, "dlq", "lifecycle", *(TOPIC_OF[each] for each in (Input.COMMANDS, *RETRIES)))
@@ -111,7 +112,7 @@ class LostMarkers:
                 raise LogError(f"where {', '.join(topic for topic, _ in sorted(left)[:3])} end is not told")
         return hidden
 
-    def _ends(self, places: Iterable[Place], deadline: Deadline) -> dict[Place, End]:
+    def _ends(self, places: Collection[Place], deadline: Deadline) -> dict[Place, End]:
         """Ask once. A broker that has just begun to lead may not answer yet."""
         ends = StableEnds(self._admin.client)
         ends.ask(places)

@@ -1,24 +1,18 @@
-"""Where partitions end, asked for aside: nobody waits for the answer."""
+"""Where partitions end, with and without what open transactions hide, asked for aside: nobody waits for the answer."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from concurrent.futures import Future, wait
 from typing import Final, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not re-exported by the stub's rules
     AdminClient,
     ListOffsetsResultInfo,
-    OffsetSpec,
 )
 
-from scheduler.kafka.told_offsets import offset_in
+from scheduler.kafka.told_offsets import Place, ask_ends, offset_in
 
-_ANSWER_S: Final = 5.0
-_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LEVELS: Final = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-
-Place = tuple[str, int]
-"""A partition: topic, number."""
 
 
 class End(NamedTuple):
@@ -34,27 +28,23 @@ class StableEnds:
     def __init__(self, client: AdminClient) -> None:
         """Ask through `client`."""
         self._client = client
-        self._asked: list[dict[TopicPartition, Future[ListOffsetsResultInfo]]] = []
+        self._asked: list[dict[Place, Future[ListOffsetsResultInfo]]] = []
 
     @property
     def asked(self) -> bool:
         """Whether a question is under way."""
         return bool(self._asked)
 
-    def ask(self, places: Iterable[Place]) -> None:
+    def ask(self, places: Collection[Place]) -> None:
         """Ask for the ends of `places`."""
-        wanted = {TopicPartition(topic, number): _LATEST for topic, number in places}
-        if wanted:
-            self._asked = [
-                self._client.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_S)
-                for level in _LEVELS
-            ]
+        if places:
+            self._asked = [ask_ends(self._client, places, level) for level in _LEVELS]
 
     def answer(self) -> dict[Place, End] | None:
         """Return the ends of which the brokers told, None while the question is under way."""
         if wait([future for each in self._asked for future in each.values()], timeout=0).not_done:
             return None
-        stable, high = ({_place(at): future for at, future in each.items()} for each in self._asked)
+        stable, high = self._asked
         self._asked = []
         found: dict[Place, End] = {}
         for place, future in stable.items():
@@ -63,7 +53,3 @@ class StableEnds:
             except KafkaException:
                 continue  # no leader now, or no answer: the next question tells
         return found
-
-
-def _place(at: TopicPartition) -> Place:
-    return at.topic, at.partition

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from scheduler.kafka.stable_ends import End, Place
+from scheduler.kafka.stable_ends import End
+from scheduler.kafka.told_offsets import Place
 
 LOOKS: Final = 4
 """An input that was found standing still so many times in a row is stuck: for 30 s, at a look each 10 s."""

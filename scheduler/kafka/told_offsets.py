@@ -1,7 +1,30 @@
-"""What the client answers to where a partition begins or ends."""
+"""Where partitions end, asked without waiting; and what the client answers to such questions."""
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ListOffsetsResultInfo  # type: ignore[attr-defined]  # public, not re-exported by the stub
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Final
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names, not re-exported by the stub's rules
+    AdminClient,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+)
+
+_ANSWER_S: Final = 5.0
+_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+Place = tuple[str, int]
+"""A partition: topic, number."""
+
+
+def ask_ends(
+    client: AdminClient, places: Iterable[Place], level: IsolationLevel
+) -> dict[Place, "Future[ListOffsetsResultInfo]"]:
+    """Ask the leaders of `places`, at least one, for their ends; each answers by itself, within 5 s."""
+    wanted = {TopicPartition(topic, number): _LATEST for topic, number in places}
+    asked = client.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_S)
+    return {(at.topic, at.partition): answer for at, answer in asked.items()}
 
 
 def offset_in(answer: ListOffsetsResultInfo) -> int:

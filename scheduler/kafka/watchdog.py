@@ -8,8 +8,9 @@ from typing import Final, Protocol
 from scheduler.dispatcher.ports import Fenced
 from scheduler.kafka.consumers import Reader
 from scheduler.kafka.names import Names
-from scheduler.kafka.stable_ends import Place, StableEnds
+from scheduler.kafka.stable_ends import StableEnds
 from scheduler.kafka.stalls import LOOKS, Stalls
+from scheduler.kafka.told_offsets import Place
 from scheduler.kafka.troubles import LOG
 
 LOOK_EVERY_S: Final = 10.0
@@ -61,14 +62,18 @@ class Watchdog:
             return
         self._next_s = now_s + _ANSWERED_EVERY_S
         if not self._ends.asked:
-            self._ends.ask(place for reader in readers for place in reader.reached())
+            self._ends.ask([place for reader in readers for place in reader.reached()])
             return
         ends = self._ends.answer()
         if ends is None:
             return
         self._next_s = now_s + self._look_every_s
-        reader_of = {place: reader for reader in readers for place in reader.reached()}
-        reached = {place: at for reader in readers for place, at in reader.reached().items()}
+        reached: dict[Place, int] = {}
+        reader_of: dict[Place, Reader] = {}
+        for reader in readers:
+            here = reader.reached()
+            reached |= here
+            reader_of |= dict.fromkeys(here, reader)
         for place in self._stalls.look(reached, ends):
             self._take_up(reader_of[place], place)
         self._tell_hidden()

@@ -6,8 +6,12 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
-STUCK_TICKS: Final = 120
-"""In seconds longer than a turn can take while no broker answers: 65, if each step of a transaction takes all its time."""
+STUCK_TICKS: Final = 300
+"""In seconds as long as the group waits for a member that does not poll: its shards are others' by then.
+
+A turn may take two minutes while brokers come and go: 50 s until a step of its transaction is given up, 15 s for the
+abort, and a minute more if the coordinator has lost markers (`kafka.lost_markers`).
+"""
 
 
 class Pulse:

@@ -30,11 +30,6 @@ def world():
 
 
 @pytest.fixture
-def d1(world) -> Dispatcher:
-    return world.dispatchers["d1"]
-
-
-@pytest.fixture
 def d2(world) -> Dispatcher:
     return world.dispatchers["d2"]
 

@@ -3,6 +3,7 @@
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from scheduler.core.inputs import TOPIC_OF, Input
 from scheduler.dispatcher.ports import Budget, Outgoing, Polled
@@ -71,6 +72,16 @@ def produce(properties, topic, partition, keys, value=b"v", **settings):
         producer.produce(topic, value, key, partition)
     assert producer.flush(10) == 0
     assert not failures
+
+
+def bare_changelog(properties, prefix, partitions=1, **configs):
+    """Make a changelog topic with settings of the test's choice; return its name."""
+    topic = f"{prefix}changelog"
+    named = {name.replace("_", "."): value for name, value in configs.items()}
+    new = NewTopic(topic, partitions, 1, config=named)
+    admin = Admin(properties)  # it answers only while it is held
+    admin.client.create_topics([new])[topic].result(10)
+    return topic
 
 
 def open_transaction(properties, transactional_id, topic, partition, keys):

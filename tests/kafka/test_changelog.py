@@ -4,13 +4,21 @@ import time
 
 import pytest
 from confluent_kafka import KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import NewTopic
 
 from scheduler.dispatcher.ports import PositionLost
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.changelog import KafkaChangelog
 from scheduler.kafka.consumer_events import failure_of
-from tests.kafka.seen import DEADLINE_S, Seen, changelog, ended, open_transaction, produce, transact
+from tests.kafka.seen import (
+    DEADLINE_S,
+    Seen,
+    bare_changelog,
+    changelog,
+    ended,
+    open_transaction,
+    produce,
+    transact,
+)
 
 
 @pytest.fixture
@@ -19,10 +27,7 @@ def log_of(properties, fresh_prefix):
     readers = []
 
     def made(partitions=1, **configs):
-        names = {name.replace("_", "."): value for name, value in configs.items()}
-        topic = fresh_prefix + "changelog"
-        admin = Admin(properties)
-        admin.client.create_topics([NewTopic(topic, partitions, 1, config=names)])[topic].result(10)
+        topic = bare_changelog(properties, fresh_prefix, partitions, **configs)
         reader = KafkaChangelog(properties, prefix=fresh_prefix)
         readers.append(reader)
         return topic, reader

@@ -4,14 +4,13 @@ import time
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
-from confluent_kafka.admin import NewTopic
 
 from scheduler.dispatcher.ports import LogError, PositionLost
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.consumer_events import failure_of
 from scheduler.kafka.following import KafkaFollower
 from scheduler.kafka.roster import KafkaRoster
-from tests.kafka.seen import DEADLINE_S, Seen, open_transaction, produce
+from tests.kafka.seen import DEADLINE_S, Seen, bare_changelog, open_transaction, produce
 
 
 @pytest.fixture
@@ -20,11 +19,8 @@ def log_of(properties, fresh_prefix):
     followers = []
 
     def made(partitions=1, **configs):
-        names = {name.replace("_", "."): value for name, value in configs.items()}
-        topic = fresh_prefix + "changelog"
-        admin = Admin(properties)
-        new = NewTopic(topic, partitions, 1, config={"message.timestamp.type": "LogAppendTime", **names})
-        admin.client.create_topics([new])[topic].result(10)
+        stamped = {"message_timestamp_type": "LogAppendTime", **configs}
+        topic = bare_changelog(properties, fresh_prefix, partitions, **stamped)
         follower = KafkaFollower(properties, prefix=fresh_prefix)
         followers.append(follower)
         return topic, follower

@@ -3,8 +3,8 @@
 Two rules are not among them, for the simulation can't show what they are good for. Who is fenced forgets its renewals
 (`Recovery._start_over`): whoever may have had another owner in between has lost its seat in a poll, and the new one has
 none. And what was read of a lost shard is forgotten (`Reading.forget`): a seat that does not read yet drops it too, and
-the claim's commit settles the rest. Both spare a proof that this stays so; `dispatcher/test_transactions.py` and
-`kafka/test_churn.py` see what they do.
+the claim's commit settles the rest. Both spare a proof that this stays so; `dispatcher/test_dropped_turns.py` and
+`dispatcher/test_deferral.py` fail without them.
 """
 
 from functools import partial
