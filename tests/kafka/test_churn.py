@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import time
 
 from scheduler.core.inputs import Input
 from tests.kafka.seen import Seen, at, produce, topic_of
@@ -9,6 +10,8 @@ from tests.kafka.seen import Seen, at, produce, topic_of
 SOURCES = (Input.REPORTS, Input.SUBMIT_DEFAULT, Input.SUBMIT_BULK, Input.RETRY_5S)
 ROUNDS = 12
 EACH = 20
+PATIENCE_S = 60.0
+"""A bound for a group that hangs: a session that has to run out takes six seconds, and a rebalance after it."""
 
 
 class Group:
@@ -80,9 +83,8 @@ def test_whatever_was_paused_or_moved_is_read_to_its_end(open_log, properties, i
         assert len(group.positions) <= 4 * len(SOURCES), number
     group.calm()
     whole = {(shard, source): ROUNDS * EACH for shard in range(4) for source in SOURCES}
-    for _ in range(2_000):
-        if group.positions == whole:
-            break
+    until = time.monotonic() + PATIENCE_S
+    while group.positions != whole and time.monotonic() < until:
         group.poll()
         group.calm()
     assert group.positions == whole
