@@ -102,6 +102,7 @@ class _Scene:
         now = time.monotonic()
         if now >= self._ask_s:
             self._ask_s = now + _ASK_EVERY_S
+            self._worker.offer()  # the new dispatcher knows of no slots, and the other answers all the jobs it has
             shares = self._admin.shares(f"{self._place.prefix}dispatcher")
             if len(shares) != len(self._pair) or not all(shares):
                 self._shared_since_s = now

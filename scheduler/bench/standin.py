@@ -24,7 +24,7 @@ class StandIn:
         self._reports = f"{prefix}reports"
         self._slots = slots
         self._shards = shards
-        self._sequence = 0
+        self._sequence = self._turn = 0
         self._offered_at = 0.0
         self._answered_at = 0.0
         self._consumer = Consumer(
@@ -46,16 +46,16 @@ class StandIn:
         self._sender = Sender(f"bench-{os.getpid()}", os.urandom(16), pool, inbox.partition)
 
     def offer(self) -> None:
-        """Offer all slots, spread over the shards."""
+        """Offer all slots, spread over the shards: each time to the next ones, so that every dispatcher gets some."""
         self._sequence += 1
+        self._turn += 1
         parts = min(4, self._shards)
         for n in range(parts):
             slots = self._slots // parts + (n < self._slots % parts)
             if slots:
                 value = encode_report(Offer(self._sender, self._sequence, slots, takes_suspect=False))
-                self._producer.produce(
-                    self._reports, value, partition=(n * self._shards // parts) % self._shards
-                )
+                shard = (self._turn + n * self._shards // parts) % self._shards
+                self._producer.produce(self._reports, value, partition=shard)
         self._producer.flush(10)
         self._offered_at = time.monotonic()
 

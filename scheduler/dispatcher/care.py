@@ -1,10 +1,11 @@
 """How a shard is handled whose owners die one after the other: one input a transaction.
 
 An input that kills the process (a crash in native code, memory) would kill every owner in turn, and no
-exception handler ever sees it. So each take-over counts in `meta`; an owner that has acted upon everything there
-was to read, that lives for a while, or that leaves cleanly, resets the count. Progress in some inputs alone would
-not do: reports may go on while a submit kills each owner. And shards that only move from one healthy process to
-another must not count, so what resets it comes within a second or two where nothing is wrong.
+exception handler ever sees it. So each take-over counts in `meta`; an owner that has met the end of each input,
+that lives for a while, or that leaves cleanly, resets the count: what killed the owners before was not behind those
+ends. They need not be met at one and the same time, which under a steady load would never come. Progress in some
+inputs alone would not do: reports may go on while a submit kills each owner. And shards that only move from one
+healthy process to another must not count, so what resets it comes within a second or two where nothing is wrong.
 
 From the second short-lived owner on, the shard takes one input a transaction, and writes its coordinates to
 `meta` before it tries it. So that no other is blamed, a process tries one at a time over all such shards. The next
@@ -12,11 +13,12 @@ owner tries that very input first, since other inputs (its own echo, to begin wi
 The owner that finds the same coordinates there after three tries quarantines it.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
 
-from scheduler.core.inputs import TOPIC_OF, Meta
+from scheduler.core.inputs import TOPIC_OF, Input, Meta
 from scheduler.dispatcher.ports import Record
 
 CAREFUL_FROM: Final = 2
@@ -40,6 +42,7 @@ class Care:
         self._suspect_until_ms = mono_ms + _SUSPECT_FIRST_MS
         self._counted = ""  # the coordinates that this owner has counted a try for
         self._announced = False  # the coordinates are in a meta that this owner committed
+        self._met_ends: set[Input] = set()
 
     @property
     def needed(self) -> bool:
@@ -71,12 +74,13 @@ class Care:
         """Say whether `record` killed enough owners."""
         return self.tries > TRIES and self.coordinates == _coordinates(record)
 
-    def survived(self, mono_ms: int, *, read_all: bool) -> bool:
-        """Reset the count if this owner did well; return whether that is news to commit.
+    def saw_ends(self, sources: AbstractSet[Input]) -> None:
+        """Say that everything there was to read in these inputs has been acted upon, so none of it kills."""
+        self._met_ends |= sources
 
-        `read_all`: everything there was to read has been acted upon, so none of it kills.
-        """
-        if not self.unclean or not (read_all or mono_ms >= self._safe_at_ms):
+    def survived(self, mono_ms: int, inputs: AbstractSet[Input]) -> bool:
+        """Reset the count if this owner did well at all its `inputs`; return whether that is news to commit."""
+        if not self.unclean or not (inputs <= self._met_ends or mono_ms >= self._safe_at_ms):
             return False
         self.reset()
         return True

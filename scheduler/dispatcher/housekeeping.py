@@ -43,7 +43,7 @@ class Housekeeping:
         left = dropped == limit
         seat.tidy_at_ms = moment.mono_ms + (0 if left else self._config.housekeeping_every_ms)
         end_overlong(seat.shard, moment)
-        if seat.care.survived(moment.mono_ms, read_all=all(map(seat.read_to_end, seat.positions))):
+        if seat.care.survived(moment.mono_ms, seat.positions.keys()):
             seat.shard.changes.durable = True
         tiers = {tier_of(source) for source in RETRIES if self._nothing_due(seat, source, moment.now_ms)}
         if tiers:

@@ -326,13 +326,15 @@ class Reading:
         quarantine(seat.shard, record, topic, Refusal.CRASHED_DISPATCHER, detail)
 
     def note_unread(self, seats: dict[int, Seat]) -> None:
-        """Note which inputs have records that wait for a later turn."""
+        """Note which inputs have records that wait for a later turn, and of which all were acted upon."""
         unread = {(record.shard, record.input) for record in self.pending}
         for seat in seats.values():
             if seat.reads:
                 seat.unread = (
                     {source for number, source in unread if number == seat.number} if unread else _NONE
                 )
+                if seat.care.unclean:
+                    seat.care.saw_ends(seat.at_end - seat.unread)
 
 
 _RETRIES = frozenset(RETRIES)

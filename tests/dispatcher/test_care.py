@@ -107,6 +107,25 @@ def test_an_owner_that_lives_for_a_while_resets_the_count(world):
     assert world.meta(shard).careful == ""
 
 
+def test_the_ends_of_all_inputs_reset_the_count_though_never_met_at_once(world):
+    # Under a steady load there is always something new in one of them.
+    d1 = world.join("d1")
+    inputs, begin = list(Input), d1.engine._reading.begin
+
+    def one_at_end(seats, polled):
+        begin(seats, polled)
+        for seat in seats.values():
+            seat.at_end = {inputs[world.time.ms // 1_000 % len(inputs)]}
+
+    d1.engine._reading.begin = one_at_end
+    world.until(d1.is_active)
+    world.wait((len(inputs) - 2) * 1_000, every_ms=100)
+    assert [world.meta(shard).unclean for shard in range(world.shards)] == [1] * world.shards
+    world.wait(5_000, every_ms=100)
+    assert len(inputs) * 1_000 + 4_000 < SURVIVED_MS
+    assert [world.meta(shard).unclean for shard in range(world.shards)] == [0] * world.shards
+
+
 def test_an_owner_that_leaves_cleanly_resets_the_count(world):
     d1 = world.start()
     d1.engine.leave()
