@@ -51,11 +51,15 @@ def is_empty(polled: Polled) -> bool:
     return not (polled.records or polled.ended or polled.ends or polled.gained or polled.lost)
 
 
+BY_KEY: Final = -1
+"""The partition of a record that goes where its key says."""
+
+
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """One record to be produced. `foreign` topics are the users' own: no prefix is added."""
 
     topic: str
-    partition: int  # -1: by key
+    partition: int  # or BY_KEY
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, str], ...] = ()

@@ -21,9 +21,7 @@ from scheduler.core.outputs import (
 )
 from scheduler.core.retry import TIERS
 from scheduler.core.shard import Shard
-from scheduler.dispatcher.ports import Outgoing
-
-BY_KEY = -1
+from scheduler.dispatcher.ports import BY_KEY, Outgoing
 
 
 class Written:

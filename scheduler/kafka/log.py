@@ -26,7 +26,7 @@ from scheduler.kafka.admin import Admin
 from scheduler.kafka.asked_ends import AskedEnds
 from scheduler.kafka.consumers import Reader
 from scheduler.kafka.fencing import resolve_transactions_of
-from scheduler.kafka.lost_markers import LostMarkers
+from scheduler.kafka.lost_markers import EVERYWHERE, LostMarkers
 from scheduler.kafka.membership import Membership
 from scheduler.kafka.names import Names
 from scheduler.kafka.plain_producer import PlainProducer
@@ -307,7 +307,7 @@ class KafkaLog:
         if member != ANYBODY and member in self.members():
             return False
         producer = resolve_transactions_of(owner, self._settings.properties)
-        self._lost.end(producer, owner)
+        self._lost.end(producer, owner, EVERYWHERE)
         return True
 
     def reopen(self) -> None:

@@ -12,12 +12,13 @@ decided. Hence this comes before anything else is done under that id.
 
 import time
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 
 from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
-from scheduler.dispatcher.ports import LogError
+from scheduler.dispatcher.ports import BY_KEY, LogError
 from scheduler.kafka import client_settings
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.coordinator_log import Ended, ended_transactions
@@ -31,6 +32,8 @@ from scheduler.kafka.troubles import LOG, Troubles
 
 WRITTEN: Final = (CHANGELOG, "dlq", "lifecycle", *(TOPIC_OF[each] for each in (Input.COMMANDS, *RETRIES)))
 """Our topics that transactions write to."""
+
+EVERYWHERE: Final = frozenset((topic, BY_KEY) for topic in WRITTEN)
 
 _ANSWER_S: Final = 5.0
 _LOOK_S: Final = 0.02
@@ -58,12 +61,13 @@ class LostMarkers:
         self._names = names
         self._admin = admin
 
-    def end(self, producer: Producer, owner: str) -> None:
+    def end(self, producer: Producer, owner: str, wrote: AbstractSet[tuple[str, int]]) -> None:
         """End what `owner` left so. `producer` has its transactional id, is initialised and has nothing open.
 
+        `wrote`: the topics, without prefix, and partitions that may be concerned; BY_KEY: any of that topic.
         Raises `LogError` if that could not be done just now, and says what an operator must do about what can't be.
         """
-        hidden = self._unmoved(self._hidden(), _MARKERS_S)
+        hidden = self._unmoved(self._hidden(wrote), _MARKERS_S)
         firsts = self._first_records(hidden) if hidden else {}
         if not firsts:
             return  # ended meanwhile: transactions of others, at work, and markers that were still under way
@@ -96,11 +100,14 @@ class LostMarkers:
             left = {place: stable for place, stable in left.items() if place not in moved}
         return left
 
-    def _hidden(self) -> dict[Place, int]:
+    def _hidden(self, wrote: AbstractSet[tuple[str, int]]) -> dict[Place, int]:
         """Return where open transactions begin. Raises `LogError` if a partition has no leader now: who knows."""
         counts = self._admin.partitions(self._names.prefix, _ANSWER_S)
         left = {
-            (self._names.full(topic), number) for topic in WRITTEN for number in range(counts.get(topic, 0))
+            (self._names.full(topic), number)
+            for topic in WRITTEN
+            for number in range(counts.get(topic, 0))
+            if (topic, number) in wrote or (topic, BY_KEY) in wrote
         }
         hidden: dict[Place, int] = {}
         deadline = Deadline(_ANSWER_S)

@@ -19,7 +19,7 @@ from scheduler.kafka.errors import (
     judge,
 )
 from scheduler.kafka.layout import CHANGELOG
-from scheduler.kafka.lost_markers import LostMarkers
+from scheduler.kafka.lost_markers import EVERYWHERE, LostMarkers
 from scheduler.kafka.names import Names
 from scheduler.kafka.patience import Stuck, within
 from scheduler.kafka.troubles import Troubles
@@ -52,6 +52,7 @@ class TransactionalProducer:
         self._producer: Producer | None = None
         self._reports: list[tuple[KafkaError | None, Message]] = []
         self._logged: set[int] = set()  # shards whose changelog is part of the transaction
+        self._wrote: set[tuple[str, int]] = set()  # our topics and partitions in the last transaction
         self._foreign: set[str] = set()
         self._topics: frozenset[str] | None = None  # that exist, as of `_asked_s`; None: no answer
         self._asked_s = float("-inf")
@@ -78,16 +79,21 @@ class TransactionalProducer:
                     text = f"init_transactions: {describe(error)}{self._troubles.why()}"
                     raise LogError(text) from raised
         self._producer = producer
+        self._wrote = set(EVERYWHERE)
         self._asked_s = float("-inf")
 
     def end_lost(self, lost: LostMarkers) -> None:
-        """End what this id left open in partitions that its coordinator has lost sight of; right after `open`."""
-        lost.end(self._live(), str(self._settings["transactional.id"]))
+        """End what this id left open in partitions that its coordinator has lost sight of.
+
+        Right after `abort` that can only be where the aborted transaction wrote; right after `open`, anywhere.
+        """
+        lost.end(self._live(), str(self._settings["transactional.id"]), self._wrote)
 
     def begin(self) -> None:
         """Begin a transaction."""
         self._reports = []
         self._logged = set()
+        self._wrote = set()
         self._foreign = set()
         self._flushed = False
         self._call("begin_transaction", lambda _: self._live().begin_transaction(), Fenced, Fenced)
@@ -103,6 +109,7 @@ class TransactionalProducer:
         assert entries
         assert shard not in self._logged
         self._logged.add(shard)
+        self._wrote.add((CHANGELOG, shard))
         topic, produce = self._names.full(CHANGELOG), self._live().produce
         for key, value in entries[:-1]:
             try:
@@ -119,6 +126,8 @@ class TransactionalProducer:
             if record.foreign:
                 self._foreign.add(record.topic)
                 self._require(record)
+            else:
+                self._wrote.add((record.topic, record.partition))
             self._send(
                 record, reported=record.foreign
             )  # the user's own topic: a refusal must name the record

@@ -19,14 +19,12 @@ from tests.kafka.seen import Seen, add, changelog, committed_keys, ended, open_t
 
 SHARDS = 3
 
+pytestmark = pytest.mark.broker
+
 
 @pytest.fixture(scope="module")
 def brokers():
-    try:
-        cluster = devkafka.start(3)
-    except devkafka.DevKafkaError as error:
-        pytest.skip(f"no brokers: {error}")
-    with cluster:
+    with devkafka.start(3) as cluster:
         yield cluster
 
 
@@ -128,6 +126,22 @@ def test_what_somebody_else_is_still_writing_is_left_alone(properties, layout, m
     ours.commit_transaction(10)
     threading.Timer(3.0, theirs.abort_transaction, (10,)).start()
     admin, names = Admin(properties), Names(layout.prefix)
-    lost_markers.LostMarkers(properties, f"{layout.prefix}dispatcher", names, admin).end(ours, owner)
+    lost_markers.LostMarkers(properties, f"{layout.prefix}dispatcher", names, admin).end(
+        ours, owner, lost_markers.EVERYWHERE
+    )
     ended(properties, topic, 0, 4)
     assert committed_keys(properties, topic, 0) == [b"ours"]
+
+
+def test_an_abort_looks_only_where_it_wrote(properties, layout, monkeypatch):
+    """What others leave open elsewhere must not keep a turn waiting: whoever was killed may have left it a second ago."""
+    monkeypatch.setattr(
+        lost_markers.LostMarkers, "_first_records", lambda *_: pytest.fail("looked at what others wrote")
+    )
+    apply(properties, layout)
+    seen = owning(properties, layout, "a")
+    theirs = open_transaction(properties, "somebody", f"{layout.prefix}changelog", 1, [b"theirs"])
+    begun(seen.log, changelog(0, b"ours"))
+    seen.log.abort()
+    seen.log.close()
+    theirs.abort_transaction(10)
