@@ -37,14 +37,14 @@ class Housekeeping:
 
         Looks at no more than `limit` old jobs and returns how many those were; the rest follows in the next turns.
         """
+        if seat.care.survived(moment.mono_ms, seat.positions.keys()):
+            seat.shard.changes.durable = True  # at once: whoever takes over meanwhile counts it as a death
         if moment.mono_ms < seat.tidy_at_ms or limit <= 0:
             return 0
         dropped = drop_old(seat.shard, moment, limit)
         left = dropped == limit
         seat.tidy_at_ms = moment.mono_ms + (0 if left else self._config.housekeeping_every_ms)
         end_overlong(seat.shard, moment)
-        if seat.care.survived(moment.mono_ms, seat.positions.keys()):
-            seat.shard.changes.durable = True
         tiers = {tier_of(source) for source in RETRIES if self._nothing_due(seat, source, moment.now_ms)}
         if tiers:
             wake_overdue(seat.shard, moment, tiers, bounds.TURN_TIMERS)
