@@ -53,7 +53,7 @@ _COLLECT_AFTER = 100_000  # allocations; the default of 700 costs a tenth of the
     "losses",
     metavar="TOPIC/PARTITION@OFFSET",
     multiple=True,
-    help="Go on at OFFSET although records before it are gone. Given as the error says; may be repeated.",
+    help="Go on at OFFSET although records are gone. Given as the error says; may be repeated.",
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65_535), help="Serve Prometheus metrics on 127.0.0.1.")
 @click.pass_obj

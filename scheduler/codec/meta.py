@@ -14,7 +14,7 @@ METAS: Final[Family[Meta]] = Family(
             "MetaV1",
             Meta,
             max_bytes=32 * bounds.KIB,
-            limits={"topic_ids": _TOPICS_MAX, "positions": _TOPICS_MAX},
+            limits={"topic_ids": _TOPICS_MAX, "positions": _TOPICS_MAX, "leader_epochs": _TOPICS_MAX},
         ),
     }
 )

@@ -55,8 +55,10 @@ def tier_of(retry: Input) -> int:
 class Meta(msgspec.Struct, frozen=True):
     """What a shard knows of itself; the truth about its inputs at take-over.
 
-    `positions` are next offsets by topic name without prefix. `careful` holds the coordinates
-    `topic@offset` of the one input that is being tried alone after unclean take-overs.
+    `positions` are next offsets by topic name without prefix, and `leader_epochs` the partition leaders' epochs under
+    which what lies just before them was appended, as far as they are known: a log that was cut there and has grown
+    again tells itself by them. `careful` holds the coordinates `topic@offset` of the one input that is being tried
+    alone after unclean take-overs.
     """
 
     layout: int
@@ -71,6 +73,7 @@ class Meta(msgspec.Struct, frozen=True):
     careful: str = ""
     careful_crashes: int = 0
     written_at_ms: int = 0
+    leader_epochs: dict[str, int] = {}
 
 
 LAYOUT: Final = 1

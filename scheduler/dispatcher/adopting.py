@@ -24,7 +24,7 @@ class Adopting:
 
     def claimed(self, seat: Seat) -> None:
         """Begin to read a shard whose first `meta` of ours has committed."""
-        self._log.follow(seat.number, seat.positions)
+        self._log.follow(seat.number, seat.positions, seat.leader_epochs)
         self.begin(seat)
 
     def begin(self, seat: Seat) -> None:

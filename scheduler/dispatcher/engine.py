@@ -288,6 +288,7 @@ class Engine:
 
     def _written(self, seat: Seat, moment: Moment, member: str) -> Written:
         ground = self._config.ground
+        epochs = self._log.leader_epochs(seat.number, seat.positions) if seat.reads else seat.leader_epochs
         meta = Meta(
             LAYOUT,
             ground.cluster_id,
@@ -301,6 +302,7 @@ class Engine:
             careful=seat.care.coordinates,
             careful_crashes=seat.care.tries,
             written_at_ms=moment.now_ms,
+            leader_epochs={TOPIC_OF[source]: epoch for source, epoch in epochs.items()},
         )
         return Written(seat.shard, meta, ground.lifecycle_partitions)
 

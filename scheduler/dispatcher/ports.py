@@ -97,17 +97,23 @@ class PositionLost(LogError):
 
     `Log.poll` raises it once per input, before it reads anything else, and delivers nothing more of that input
     until it is followed anew. `wanted` is the offset asked for; the log holds `low` up to before `high` (-1 each:
-    not known).
+    not known). A log that was truncated may hold `wanted` again: then `cut` is where it lost its end, -1 otherwise.
     """
 
-    def __init__(self, topic: str, partition: int, wanted: int, low: int, high: int) -> None:
+    def __init__(
+        self, topic: str, partition: int, wanted: int, low: int, high: int, *, cut: int = -1
+    ) -> None:
         """Remember the coordinates; `topic` is without prefix."""
-        super().__init__(f"{topic}/{partition}: offset {wanted} is gone; the log holds {low} to {high}")
+        what = f"offset {wanted} is gone"
+        if cut >= 0:
+            what = f"the log was truncated to {cut}, and what was read from there to {wanted} is gone"
+        super().__init__(f"{topic}/{partition}: {what}; the log holds {low} to {high}")
         self.topic = topic
         self.partition = partition
         self.wanted = wanted
         self.low = low
         self.high = high
+        self.cut = cut
 
 
 ANYBODY: Final = ""
@@ -159,8 +165,17 @@ class Log(Protocol):
     def rewind(self, offsets: dict[tuple[int, Input], int]) -> None:
         """Read the given inputs again from these offsets; drop what is prefetched of them."""
 
-    def follow(self, shard: int, offsets: dict[Input, int]) -> None:
-        """Begin to read the given inputs of an owned shard at these offsets."""
+    def follow(
+        self, shard: int, offsets: dict[Input, int], leader_epochs: dict[Input, int] | None = None
+    ) -> None:
+        """Begin to read the given inputs of an owned shard at these offsets.
+
+        Where the leader's epoch of what lies just before is given, a log that was truncated there is a lost position,
+        however far it has grown since.
+        """
+
+    def leader_epochs(self, shard: int, offsets: dict[Input, int]) -> dict[Input, int]:
+        """Return the leaders' epochs of what was read just before these offsets, as far as they are known."""
 
     def unfollow(self, shard: int) -> None:
         """Stop to read every input of a shard (not its membership)."""

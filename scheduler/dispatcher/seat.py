@@ -74,6 +74,11 @@ class Seat:
         return self._meta
 
     @property
+    def leader_epochs(self) -> dict[Input, int]:
+        """The leaders' epochs that go with the committed positions, where they are known."""
+        return {INPUT_OF[topic]: epoch for topic, epoch in self.meta.leader_epochs.items()}
+
+    @property
     def reads(self) -> bool:
         """Whether inputs are being read."""
         return self.stage in _READING
@@ -116,6 +121,12 @@ class Seat:
         self.positions[source] = offset
         if self.dirty_since_ms is None:
             self.dirty_since_ms = mono_ms
+
+    def back_to(self, source: Input, offset: int) -> None:
+        """Go back in an input, to records that nobody has read: the next clean-up has to leave them."""
+        self.at_end.discard(source)
+        for offsets in (self.positions, self.committed, self.deletable):
+            offsets[source] = min(offset, offsets[source])
 
     def to_commit(self) -> bool:
         """Say whether a transaction made now has something of this shard to carry."""

@@ -7,6 +7,7 @@ from confluent_kafka import Message, TopicPartition
 
 from scheduler.dispatcher.ports import Fenced, LogError, PositionLost, Restored
 from scheduler.kafka import client_settings
+from scheduler.kafka.acquaintance import acquaint
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.consumer_events import failure_of
 from scheduler.kafka.errors import PARTITION_END, POSITION_LOST
@@ -67,6 +68,8 @@ class KafkaChangelog:
             raise ValueError(f"{self._topic}/{shard}: offset {offset} is outside {start} to {end}")
         self._restores[shard] = _Restore(shard, offset, end)
         if offset < end:
+            if not self._assigned:
+                acquaint(self._consumer, self._topic)
             self._consumer.incremental_assign([TopicPartition(self._topic, shard, offset)])
             self._assigned.add(shard)
 

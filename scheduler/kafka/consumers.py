@@ -7,12 +7,14 @@ beside a saturated topic in the same consumer a quiet one waited 5.9 s, in its o
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from scheduler.core.inputs import Input
 from scheduler.dispatcher.ports import Fenced, LogError, Polled, PositionLost, Record
+from scheduler.kafka.acquaintance import acquaint
 from scheduler.kafka.consumer_events import failure_of
-from scheduler.kafka.errors import PARTITION_END, POSITION_LOST
+from scheduler.kafka.epochs import UNKNOWN, Epochs
+from scheduler.kafka.errors import PARTITION_END, POSITION_LOST, cut_to, describe
 from scheduler.kafka.names import Names
 from scheduler.kafka.troubles import LOG
 
@@ -27,16 +29,37 @@ _WAKE_S: Final = 0.5
 class Cursor:
     """Where one input of one shard stands."""
 
-    __slots__ = ("end", "gate", "input", "next", "paused", "shard")
+    __slots__ = ("_epochs", "_rest", "end", "gate", "input", "last", "paused", "shard")
 
-    def __init__(self, source: Input, shard: int, offset: int) -> None:
-        """Stand at `offset`."""
+    def __init__(self, source: Input, shard: int, offset: int, epoch: int = UNKNOWN) -> None:
+        """Stand at `offset`, before which lies what was appended under a leader's `epoch`."""
         self.input = source
         self.shard = shard
-        self.next = offset  # of the record wanted next
         self.gate = offset  # records below are dropped; `_NOTHING` while the client is not where we want it
+        self._rest = offset  # of the record wanted next meanwhile
         self.end = offset  # where the client last met the end; markers lie between that and the last record
         self.paused = False
+        self.last: Message | None = None  # of those read since its epoch was asked for
+        self._epochs = Epochs(offset, epoch)
+
+    @property
+    def next(self) -> int:
+        """The offset of the record wanted next."""
+        return self._rest if self.gate == _NOTHING else self.gate
+
+    def rest(self, offset: int) -> None:
+        """Let nothing through; what is wanted next is at `offset`."""
+        self._rest, self.gate = offset, _NOTHING
+
+    def epoch_before(self, offset: int) -> int:
+        """Return the leader's epoch of what was read just before `offset`, or `UNKNOWN`.
+
+        The client is asked here, once for many records, and not where each of them is read.
+        """
+        if self.last is not None:
+            self._epochs.read(self.last.offset(), self.last.leader_epoch())  # type: ignore[arg-type]  # it was fetched
+            self.last = None
+        return self._epochs.before(offset)
 
 
 class Reader:
@@ -110,7 +133,8 @@ class Reader:
             offset: int = message.offset()  # type: ignore[assignment]
             if cursor is None or offset < cursor.gate:
                 continue
-            cursor.next = cursor.gate = offset + 1
+            cursor.gate = offset + 1
+            cursor.last = message
             size += len(message)
             append(
                 Record(
@@ -135,14 +159,15 @@ class Reader:
                 into.ended.append((cursor.shard, cursor.input, cursor.end))
         elif code in POSITION_LOST:
             if cursor is not None and cursor.gate != _NOTHING:
-                self._hold(cursor)
+                self._hold(cursor, error)
         else:
             self.failure = failure_of(error, "consumer") or self.failure
 
-    def _hold(self, cursor: Cursor) -> None:
+    def _hold(self, cursor: Cursor, why: KafkaError) -> None:
         topic = self._names.bare(self._topics[cursor.input])
-        cursor.gate = _NOTHING
-        self.lost.append(PositionLost(topic, cursor.shard, cursor.next, -1, -1))
+        LOG.warning("%s/%d at %d: %s", topic, cursor.shard, cursor.next, describe(why))
+        cursor.rest(cursor.next)
+        self.lost.append(PositionLost(topic, cursor.shard, cursor.next, -1, -1, cut=cut_to(why)))
 
     # -- where to read ----------------------------------------------------------------------------------
 
@@ -151,11 +176,13 @@ class Reader:
         """The inputs that this consumer reads."""
         return list(self._topics)
 
-    def start(self, shard: int, source: Input, offset: int) -> None:
-        """Deliver an input from `offset` on, whatever happened to it before."""
+    def start(self, shard: int, source: Input, offset: int, epoch: int = UNKNOWN) -> None:
+        """Deliver an input from `offset` on, whatever happened to it before; `epoch`: see `Cursor`."""
         topic = self._topics[source]
         known = shard in self._cursors[topic] or not self._by_hand
-        cursor = self._cursors[topic][shard] = Cursor(source, shard, offset)
+        if self._by_hand and not self._cursors[topic]:
+            acquaint(self.consumer, topic)
+        cursor = self._cursors[topic][shard] = Cursor(source, shard, offset, epoch)
         self._forget_lost(shard, source)
         self._go(cursor, offset, self._seek_or_assign if known else self._assign)
         if known:
@@ -212,6 +239,11 @@ class Reader:
             self._go(cursor, offset)
             self._wake(cursor)
 
+    def epoch_before(self, shard: int, source: Input, offset: int) -> int:
+        """Return the leader's epoch of what was read just before `offset` of an input, or `UNKNOWN`."""
+        cursor = self._cursors[self._topics[source]].get(shard)
+        return UNKNOWN if cursor is None else cursor.epoch_before(offset)
+
     def reached(self) -> dict[tuple[str, int], int]:
         """Return up to which offset each input was read, by topic and shard; without those that are paused or held."""
         return {
@@ -249,9 +281,13 @@ class Reader:
 
         Were a failure dropped, the client would go on behind `offset`, and the records between would be lost.
         It fails while the group is taking the partition from us, which no callback has told yet.
+
+        With the epoch of what lies before it, the client asks the leader whether it still holds that, and reads
+        nothing until it says so: a millisecond, and no more than the fetch would have waited for anyway.
         """
-        to = TopicPartition(self._topics[cursor.input], cursor.shard, offset)
-        cursor.next, cursor.gate = offset, _NOTHING
+        epoch = cursor.epoch_before(offset)
+        to = TopicPartition(self._topics[cursor.input], cursor.shard, offset, leader_epoch=epoch)
+        cursor.rest(offset)
         try:
             (move or self._seek_or_assign)(to)
             if cursor.paused:

@@ -4,6 +4,7 @@ The same code comes with different flags (`_TIMED_OUT` from a commit is retriabl
 timed out requires an abort), so the flags decide, in this order: `fatal()`, `txn_requires_abort()`, `retriable()`.
 """
 
+import re
 from enum import Enum, auto
 from typing import Final
 
@@ -18,6 +19,8 @@ POSITION_LOST: Final = frozenset(
         KafkaError.OFFSET_OUT_OF_RANGE,
     )
 )
+_CUT_TO: Final = re.compile(r"truncation detected at .* broker end offset is (\d+)")
+
 REFUSED_ACCESS: Final = frozenset(
     (
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -101,6 +104,15 @@ def error_of(raised: BaseException) -> KafkaError | None:
         ):
             return candidate.args[0]
     return None
+
+
+def cut_to(error: KafkaError) -> int:
+    """Return where a truncated log lost its end, as a lost position's error tells; -1 if it speaks of none.
+
+    The client has no code for it: with `auto.offset.reset=error` it is `_AUTO_OFFSET_RESET` like every lost position.
+    """
+    told = _CUT_TO.search(error.str())
+    return int(told.group(1)) if told else -1
 
 
 def describe(error: KafkaError) -> str:

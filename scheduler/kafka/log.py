@@ -25,6 +25,7 @@ from scheduler.kafka import client_settings
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.asked_ends import AskedEnds
 from scheduler.kafka.consumers import Reader
+from scheduler.kafka.epochs import UNKNOWN
 from scheduler.kafka.fencing import resolve_transactions_of
 from scheduler.kafka.lost_markers import EVERYWHERE, LostMarkers
 from scheduler.kafka.membership import Membership
@@ -167,7 +168,7 @@ class KafkaLog:
             high = self._admin.latest(at, _ASIDE_S)[0].offset
         except LogError:
             return lost
-        return PositionLost(lost.topic, lost.partition, lost.wanted, low, high)
+        return PositionLost(lost.topic, lost.partition, lost.wanted, low, high, cut=lost.cut)
 
     def metadata(self) -> object:
         """Return the group metadata as of the last poll.
@@ -232,12 +233,26 @@ class KafkaLog:
         for (shard, source), offset in offsets.items():
             self._reader_of[source].rewind(shard, source, offset)
 
-    def follow(self, shard: int, offsets: Mapping[Input, int]) -> None:
-        """Begin to read the given inputs of an owned shard at these offsets."""
+    def follow(
+        self, shard: int, offsets: Mapping[Input, int], leader_epochs: Mapping[Input, int] | None = None
+    ) -> None:
+        """Begin to read the given inputs of an owned shard at these offsets.
+
+        Where the leader's epoch of what lies just before is given, the leader has to confirm that it holds that.
+        """
         assert shard in self._membership.owned, f"shard {shard} is not ours"
+        epochs = leader_epochs or {}
         for source, offset in offsets.items():
             assert offset >= 0, f"{source.name} of shard {shard} at {offset}"
-            self._reader_of[source].start(shard, source, offset)
+            self._reader_of[source].start(shard, source, offset, epochs.get(source, UNKNOWN))
+
+    def leader_epochs(self, shard: int, offsets: Mapping[Input, int]) -> dict[Input, int]:
+        """Return the leaders' epochs of what was read just before these offsets, as far as they are known."""
+        epochs = {
+            source: self._reader_of[source].epoch_before(shard, source, offset)
+            for source, offset in offsets.items()
+        }
+        return {source: epoch for source, epoch in epochs.items() if epoch != UNKNOWN}
 
     def unfollow(self, shard: int) -> None:
         """Stop to read every input of a shard (not its membership)."""

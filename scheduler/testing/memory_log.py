@@ -109,9 +109,15 @@ class MemoryLog:
         self._next.update(offsets)
         self._ended.difference_update(offsets)
 
-    def follow(self, shard: int, offsets: dict[Input, int]) -> None:
+    def follow(
+        self, shard: int, offsets: dict[Input, int], leader_epochs: dict[Input, int] | None = None
+    ) -> None:
         """Begin to read."""
         self._next.update({(shard, source): offset for source, offset in offsets.items()})
+
+    def leader_epochs(self, shard: int, offsets: dict[Input, int]) -> dict[Input, int]:
+        """Return nothing: no leader ever changes."""
+        return {}
 
     def unfollow(self, shard: int) -> None:
         """Stop to read."""

@@ -135,7 +135,7 @@ EXAMPLES: dict[str, Any] = {
     "StateV1.failed": _FAILED,
     "MetaV1": Meta(
         1, "MkU3OEVBNTcwNTJENDM2Qg", 8, {"reports": "x8Cmp"}, {"reports": 19, "retry.5s": -1}, 7, "d-1", "d-1-uuid", 1,
-        "submit.bulk@1209", 2, NOW_MS,
+        "submit.bulk@1209", 2, NOW_MS, {"reports": 4},
     ),
     "LifecycleV1": Lifecycle(
         NOW_MS, JOB_ID, "shop", "email", "shop.send_email", "dead_lettered", "attempts_exhausted", 7, 5, 17, 812_231,

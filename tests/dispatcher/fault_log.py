@@ -53,6 +53,10 @@ class FaultLog(MemoryLog):
         self.refused: Callable[[Outgoing], bool] = lambda _: False
         self.lost_positions: list[PositionLost] = []
         self.silent: set[tuple[int, Input]] = set()  # inputs whose leader is out of reach
+        self.epochs: dict[tuple[int, Input], int] = {}  # what it says of their leaders' epochs
+        self.followed: dict[
+            int, dict[Input, int]
+        ] = {}  # the leaders' epochs each shard was last followed with
         self.owned: set[int] = set()
         self.read_at_most: int | None = None
         self._faults: dict[str, Faults] = {}
@@ -135,10 +139,17 @@ class FaultLog(MemoryLog):
         for held in (self._paused, self._ended):
             held.difference_update([key for key in held if key[0] == shard])
 
-    def follow(self, shard: int, offsets: dict[Input, int]) -> None:
+    def follow(
+        self, shard: int, offsets: dict[Input, int], leader_epochs: dict[Input, int] | None = None
+    ) -> None:
         assert shard in self.owned, f"shard {shard} is not ours"
         self._ended.difference_update([(shard, source) for source in offsets])
+        self.followed[shard] = dict(leader_epochs or {})
         super().follow(shard, offsets)
+
+    def leader_epochs(self, shard: int, offsets: dict[Input, int]) -> dict[Input, int]:
+        assert all((shard, source) in self._next for source in offsets), "asked of what is not followed"
+        return {source: self.epochs[shard, source] for source in offsets if (shard, source) in self.epochs}
 
     def rewind(self, offsets: dict[tuple[int, Input], int]) -> None:
         for key, offset in offsets.items():

@@ -88,6 +88,61 @@ def test_any_other_loss_is_held(world, d1, wanted, low, partition, caplog):
     assert (advice in caplog.text) == (wanted < low)
 
 
+CUT = 2
+
+
+def cut(d1, wanted, to=CUT):
+    """Let the next poll say that the log lost its end. What the broker holds there stands for what it holds now."""
+    lost = PositionLost("submit.default", 1, wanted, 0, wanted, cut=to)
+    d1.log.lost_positions.append(lost)
+
+
+@pytest.fixture
+def read():
+    """A world whose shard 1 has read and committed seven jobs; that the log was cut at `CUT` is accepted."""
+    world = World(accepted_losses={PLACE: CUT})
+    d1 = world.start()
+    for job_id in [str(n) for n in range(99) if world.home(str(n)) == 1][:GONE]:
+        world.submit(job_id)
+    world.turn(3)
+    assert position(world, d1) == (GONE, GONE)
+    return world
+
+
+def test_a_log_that_was_cut_is_read_again_from_there_if_accepted(read):
+    d1 = read.dispatchers["d1"]
+    taken = []
+    d1.log.follow = lambda shard, offsets, epochs=None: (
+        taken.append((shard, dict(offsets), epochs)),
+        type(d1.log).follow(d1.log, shard, offsets, epochs),
+    )
+    seat = d1.engine.seats[1]
+    seat.deletable = dict(seat.committed)  # as an hour later
+    cut(d1, GONE)
+    d1.engine.turn()
+    assert taken == [(1, {Input.SUBMIT_DEFAULT: CUT}, None)]
+    assert {seat.positions[Input.SUBMIT_DEFAULT], seat.deletable[Input.SUBMIT_DEFAULT]} == {CUT}
+    d1.log.fail("commit", abort)
+    read.turn(8)
+    read.until(d1.is_active)
+    assert position(read, d1) == (GONE, GONE)
+    assert [(each.reason, each.source) for each in told(read)] == [
+        ("5 offsets are gone", "submit.default/1@2")
+    ]
+    assert d1.signals.counts["lost_records", "submit.default"] == GONE - CUT
+    assert d1.signals.failures["position_lost"] == 0
+
+
+@pytest.mark.parametrize(("wanted", "to"), [(GONE, CUT + 1), (GONE + 1, CUT)])
+def test_a_cut_elsewhere_or_with_records_in_hand_is_held(read, wanted, to, caplog):
+    d1 = read.dispatchers["d1"]
+    cut(d1, wanted, to)
+    read.turn(3)
+    assert d1.signals.failures["position_lost"] == 1
+    assert told(read) == []
+    assert f"--accept-loss submit.default/1@{to} gives up" in caplog.text
+
+
 def test_what_was_read_before_is_acted_upon_first():
     world = World()
     shard = world.home("a")

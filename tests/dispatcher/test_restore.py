@@ -469,9 +469,10 @@ def test_group_offsets_are_never_asked_meta_is_the_truth(world, worker):
     d2 = world.join("d2")
     followed: dict[int, dict] = {}
     follow = d2.log.follow
-    d2.log.follow = lambda shard, offsets: (followed.update({shard: dict(offsets)}), follow(shard, offsets))[
-        1
-    ]
+    d2.log.follow = lambda shard, offsets, epochs: (
+        followed.update({shard: dict(offsets)}),
+        follow(shard, offsets, epochs),
+    )[1]
     world.until(d2.is_active)
     for shard in range(world.shards):
         assert {TOPIC_OF[source]: offset for source, offset in followed[shard].items()} == positions[shard]

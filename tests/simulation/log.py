@@ -126,9 +126,11 @@ class SimulatedLog(FaultLog):
         told, self._told = self._told, {}
         return told
 
-    def follow(self, shard: int, offsets: dict[Input, int]) -> None:
+    def follow(
+        self, shard: int, offsets: dict[Input, int], leader_epochs: dict[Input, int] | None = None
+    ) -> None:
         self._gone.difference_update([(shard, source) for source in offsets])
-        super().follow(shard, offsets)
+        super().follow(shard, offsets, leader_epochs)
 
     # -- the transaction ---------------------------------------------------------------------------
 
