@@ -76,9 +76,11 @@ class Admin:
         """Return the partitions at their end, open transactions included."""
         return self._offsets(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, within_s)
 
-    def committed_end(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    def committed_end(
+        self, partitions: list[TopicPartition], within_s: float = ANSWER_S
+    ) -> list[TopicPartition]:
         """Return the partitions at their last stable offset: where a read_committed consumer stops."""
-        return self._offsets(partitions, _LATEST, IsolationLevel.READ_COMMITTED)
+        return self._offsets(partitions, _LATEST, IsolationLevel.READ_COMMITTED, within_s)
 
     def members(self, group: str, within_s: float = ANSWER_S) -> frozenset[str]:
         """Return the ids of the members that `group` has now."""

@@ -22,6 +22,7 @@ _TAIL: Final = 1_000
 """Each turn writes a `meta`, so one is nearly always among a changelog's last records."""
 
 _CALL_S: Final = 30.0
+"""Many topics that have just been made take a slow disk more than the usual 10 s to get their leaders."""
 
 
 def write_first_metas(properties: Mapping[str, str], layout: Layout, cluster: ObservedCluster) -> list[int]:
@@ -57,7 +58,7 @@ def _first_metas(
     inputs = {layout.prefix + name: name for name in TOPIC_OF.values()}
     asked = [TopicPartition(full, shard) for full in inputs for shard in shards]
     positions: dict[int, dict[str, int]] = {shard: {} for shard in shards}
-    for at in admin.earliest(asked):
+    for at in admin.earliest(asked, _CALL_S):
         positions[at.partition][inputs[at.topic]] = at.offset
     return {
         shard: Meta(LAYOUT, cluster.cluster_id, layout.shards, topic_ids, positions[shard])
@@ -68,8 +69,8 @@ def _first_metas(
 def _shards_without(properties: Mapping[str, str], layout: Layout, admin: Admin) -> list[int]:
     """Return the shards whose changelog holds no `meta`."""
     asked = [TopicPartition(layout.prefix + CHANGELOG, shard) for shard in range(layout.shards)]
-    starts = {at.partition: at.offset for at in admin.earliest(asked)}
-    ends = {at.partition: at.offset for at in admin.committed_end(asked)}
+    starts = {at.partition: at.offset for at in admin.earliest(asked, _CALL_S)}
+    ends = {at.partition: at.offset for at in admin.committed_end(asked, _CALL_S)}
     empty = [shard for shard in range(layout.shards) if starts[shard] >= ends[shard]]
     if len(empty) == layout.shards:
         return empty

@@ -79,7 +79,7 @@ def any_done_completes() -> Patches:
 
 
 @variant(
-    "a lease that is being ended is over only by its worker's word or by expiry", "hand-overs", 12, first=2
+    "a lease that is being ended is over only by its worker's word or by expiry", "hand-overs", 32, first=20
 )
 def timeout_frees_the_job_at_once() -> Patches:
     original = wakeups.resend_leases
@@ -95,7 +95,7 @@ def timeout_frees_the_job_at_once() -> Patches:
     yield patch.object(adopting, "resend_leases", freed)
 
 
-@variant("an echo of another owner says nothing of what this one has read", "sleepers", 12, first=4)
+@variant("an echo of another owner says nothing of what this one has read", "sleepers", 32, first=22)
 def echoes_of_others_believed() -> Patches:
     original = adopting.Adopting.echo_read
 

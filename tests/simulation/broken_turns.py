@@ -244,7 +244,7 @@ def renewals_forgotten_at_reload() -> Patches:
     yield patch.object(leases.Leases, "keep_only", forgetful)
 
 
-@variant("a late echo from before the loss passes for the one just sent", "sleepers", 12, first=2)
+@variant("a late echo from before the loss passes for the one just sent", "sleepers", 32, first=13)
 def echoes_numbered_anew() -> Patches:
     original = seats.Seats.lose
 

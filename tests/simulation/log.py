@@ -71,20 +71,24 @@ class SimulatedLog(FaultLog):
         return polled
 
     def _assigned(self) -> tuple[list[int], list[int]]:
-        if self._process.lost_coordinator:
-            return [], []
-        self.heartbeat()
+        out_of_reach = self._process.lost_coordinator
+        if not out_of_reach:
+            self.heartbeat()
         member = self._metadata[0]
-        again: set[int] = set()
-        if member != self.member:  # thrown out meanwhile, or new
+        if (
+            member != self.member
+        ):  # thrown out meanwhile, or new: the client knows by itself, and says so first
             self.member = member
             lost = set(self.owned)
+            again: set[int] = set()
+        elif out_of_reach:
+            return [], []
         else:
             given_up = set(self.group.give_up(self.owner))
             again = (self._again & self.owned) - given_up
             lost = again | given_up
         self._again = set()
-        gained = set(self.group.take(self.owner)) | again
+        gained = set() if out_of_reach else set(self.group.take(self.owner)) | again
         self.owned = (self.owned - lost) | gained
         return sorted(gained), sorted(lost)
 
