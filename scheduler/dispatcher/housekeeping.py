@@ -31,6 +31,7 @@ class Housekeeping:
         self._told: dict[tuple[int, Input], int] = {}  # the other offsets as last told
         self._next_clock_ms = self._next_lateness_ms = 0
         self._next_hour_ms: int | None = None
+        self._leasing = 0  # shards, as last told
 
     def tidy(self, seat: Seat, moment: Moment, limit: int) -> int:
         """Decide, once a period and shard, what time has done to its jobs; part of the turn.
@@ -73,6 +74,7 @@ class Housekeeping:
 
     def run(self, seats: dict[int, Seat], moment: Moment) -> None:
         """Look at timers and clocks; once an hour delete what was consumed, and look at the topics."""
+        self._tell_leasing(seats)
         self._tell_lateness(seats, moment)
         self._compare_clocks(moment.mono_ms)
         if self._next_hour_ms is None:
@@ -92,6 +94,12 @@ class Housekeeping:
                 seat.deletable = dict(seat.committed)
         if before:
             self._log.delete_before(before)
+
+    def _tell_leasing(self, seats: dict[int, Seat]) -> None:
+        leasing = sum(seat.stage is Stage.ACTIVE for seat in seats.values())
+        if leasing != self._leasing:
+            self._leasing = leasing
+            self._signals.leasing(leasing)
 
     def _tell_lateness(self, seats: dict[int, Seat], moment: Moment) -> None:
         """Tell how late timers are: those of shards that are being adopted wait too."""

@@ -28,5 +28,8 @@ class Signals(Protocol):
     def rebalanced(self, shards: list[int]) -> None:
         """Take the shards now held."""
 
+    def leasing(self, shards: int) -> None:
+        """Take how many of the shards held are taken over, and lease."""
+
     def standby_lags(self, records: dict[int, int]) -> None:
         """Take how far each standby is behind its changelog, by shard: all that there are."""

@@ -56,6 +56,11 @@ class PrometheusSignals:
             registry=registry,
         )
         self._shards = Gauge("jobs_shards_owned", "Shards held here.", registry=registry)
+        self._leasing = Gauge(
+            "jobs_shards_leasing",
+            "Those of them that lease; the others are being taken over, or adopt their leases again.",
+            registry=registry,
+        )
 
     def counted(self, counts: Counts[tuple[str, ...]]) -> None:
         """Take the core's counts of one committed turn and shard."""
@@ -109,6 +114,10 @@ class PrometheusSignals:
         """Take the shards now held."""
         self._rebalances.inc()
         self._shards.set(len(shards))
+
+    def leasing(self, shards: int) -> None:
+        """Take how many of the shards held are taken over, and lease."""
+        self._leasing.set(shards)
 
     def standby_lags(self, records: dict[int, int]) -> None:
         """Take how far each standby is behind; those that are gone show no more."""

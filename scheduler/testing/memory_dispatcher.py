@@ -112,6 +112,9 @@ class _NoSignals:
     def rebalanced(self, shards: list[int]) -> None:
         """Take no notice."""
 
+    def leasing(self, shards: int) -> None:
+        """Take no notice."""
+
     def standby_lags(self, records: dict[int, int]) -> None:
         """Take no notice."""
 

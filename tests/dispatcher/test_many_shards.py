@@ -67,6 +67,17 @@ def test_each_turn_of_a_take_over_opens_a_few_stores_only(world, heir):
     assert len(asked) == 1, "all shards came together"
 
 
+def test_how_many_shards_lease_is_told_while_they_come_and_go(world, heir):
+    gain(world, heir)
+    told = heir.signals.leasing_shards
+    assert told == sorted(told)
+    assert told[-1] == SHARDS
+    assert len(told) > SHARDS // 2, "one after the other, not all at the end"
+    world.group.assign("d1", range(3, SHARDS))
+    world.turn(3)
+    assert told[-1] == 3
+
+
 def test_shards_held_before_go_on_meanwhile(world, heir):
     """A job is leased while the take-over of the others has hardly begun."""
     home = world.home("a")

@@ -89,6 +89,7 @@ class Recorder:
         self.changed_topics = 0
         self.late_ms = 0
         self.standbys: dict[int, int] = {}
+        self.leasing_shards: list[int] = []
 
     def counted(self, counts: Counter[tuple[str, ...]]) -> None:
         self.counts.update(counts)
@@ -110,6 +111,9 @@ class Recorder:
 
     def rebalanced(self, shards: list[int]) -> None:
         pass
+
+    def leasing(self, shards: int) -> None:
+        self.leasing_shards.append(shards)
 
     def standby_lags(self, records: dict[int, int]) -> None:
         self.standbys = records

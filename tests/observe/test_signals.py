@@ -54,6 +54,14 @@ def test_the_shards_held_are_those_of_the_last_change(registry):
     assert registry.get_sample_value("jobs_rebalances_total") == 2
 
 
+def test_shards_that_are_being_taken_over_are_those_that_do_not_lease(registry):
+    signals = PrometheusSignals(registry)
+    signals.rebalanced([1, 2, 3])
+    assert registry.get_sample_value("jobs_shards_leasing") == 0
+    signals.leasing(2)
+    assert registry.get_sample_value("jobs_shards_leasing") == 2
+
+
 def test_what_is_measured_shows_its_last_value(registry):
     signals = PrometheusSignals(registry)
     signals.clock_differs(90_000)
