@@ -180,11 +180,12 @@ class Reader:
         """Deliver an input from `offset` on, whatever happened to it before; `epoch`: see `Cursor`."""
         topic = self._topics[source]
         known = shard in self._cursors[topic] or not self._by_hand
-        if self._by_hand and not self._cursors[topic]:
-            acquaint(self.consumer, topic)
+        first = self._by_hand and not self._cursors[topic]
         cursor = self._cursors[topic][shard] = Cursor(source, shard, offset, epoch)
         self._forget_lost(shard, source)
         self._go(cursor, offset, self._seek_or_assign if known else self._assign)
+        if first:
+            acquaint(self.consumer, topic)  # after that: it checks the epoch where it learns of a leader
         if known:
             self._wake(cursor)
 
