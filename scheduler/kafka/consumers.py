@@ -283,8 +283,9 @@ class Reader:
         Were a failure dropped, the client would go on behind `offset`, and the records between would be lost.
         It fails while the group is taking the partition from us, which no callback has told yet.
 
-        With the epoch of what lies before it, the client asks the leader whether it still holds that, and reads
-        nothing until it says so: a millisecond, and no more than the fetch would have waited for anyway.
+        With the epoch of what lies before it, the client asks a leader as it learns of it whether that holds this, and
+        reads nothing until it says so: a millisecond, and no more than the fetch would have waited for anyway. A
+        leader that it has known for longer is not asked (librdkafka 2.16).
         """
         epoch = cursor.epoch_before(offset)
         to = TopicPartition(self._topics[cursor.input], cursor.shard, offset, leader_epoch=epoch)

@@ -28,7 +28,7 @@ class Size(NamedTuple):
     throttled_s: float
 
 
-SIZE = {"short": Size(16, 20_000, 25), "long": Size(64, 200_000, 300)}[os.environ.get("THROTTLED", "short")]
+SIZE = {"short": Size(16, 12_000, 15), "long": Size(64, 200_000, 300)}[os.environ.get("THROTTLED", "short")]
 ON_S, OFF_S = 0.1, 0.9
 SETTLE_S = 60.0
 ROUNDS = 10
