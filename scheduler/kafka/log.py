@@ -322,8 +322,8 @@ class KafkaLog:
             return False
         if member != ANYBODY and member in self.members():
             return False
-        producer = resolve_transactions_of(owner, self._settings.properties)
-        self._lost.end(producer, owner, EVERYWHERE)
+        resolve_transactions_of(owner, self._settings.properties)
+        self._lost.end(lambda: resolve_transactions_of(owner, self._settings.properties), owner, EVERYWHERE)
         return True
 
     def reopen(self) -> None:

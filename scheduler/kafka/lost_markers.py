@@ -11,7 +11,7 @@ decided. Hence this comes before anything else is done under that id.
 """
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -61,9 +61,11 @@ class LostMarkers:
         self._names = names
         self._admin = admin
 
-    def end(self, producer: Producer, owner: str, wrote: AbstractSet[tuple[str, int]]) -> None:
-        """End what `owner` left so. `producer` has its transactional id, is initialised and has nothing open.
+    def end(self, producer: Callable[[], Producer], owner: str, wrote: AbstractSet[tuple[str, int]]) -> None:
+        """End what `owner` left so. `producer` gives one that has its transactional id, is initialised, has nothing open.
 
+        It is asked for one only after all waiting. When the shards of a dead owner go to several others, each of them
+        takes its id; were it taken before, they would fence one another again and again.
         `wrote`: the topics, without prefix, and partitions that may be concerned; BY_KEY: any of that topic.
         Raises `LogError` if that could not be done just now, and says what an operator must do about what can't be.
         """
@@ -76,7 +78,7 @@ class LostMarkers:
         for committed in (False, True):
             again = {place: firsts[place] for place in unmoved if lost[place] is committed}
             if again:
-                _finish(producer, again.values(), committed=committed)
+                _finish(producer(), again.values(), committed=committed)
                 told = ", ".join(f"{topic}/{number}" for topic, number in sorted(again))
                 LOG.warning(
                     "%s a transaction of %s again in %s", "committed" if committed else "aborted", owner, told

@@ -127,7 +127,7 @@ def test_what_somebody_else_is_still_writing_is_left_alone(properties, layout, m
     threading.Timer(3.0, theirs.abort_transaction, (10,)).start()
     admin, names = Admin(properties), Names(layout.prefix)
     lost_markers.LostMarkers(properties, f"{layout.prefix}dispatcher", names, admin).end(
-        ours, owner, lost_markers.EVERYWHERE
+        lambda: ours, owner, lost_markers.EVERYWHERE
     )
     ended(properties, topic, 0, 4)
     assert committed_keys(properties, topic, 0) == [b"ours"]
