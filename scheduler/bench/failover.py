@@ -16,9 +16,7 @@ from scheduler.kafka.admin import Admin
 
 _RATE = 100  # jobs a second
 _ASK_EVERY_S = 0.5
-_SETTLED_S = (
-    5.0  # an owner that has read all there is counts as a healthy one, and takes a second or two for that
-)
+_SETTLED_S = 5.0  # so that no owner counts as short-lived: see `dispatcher.care`
 _GIVE_UP_S = 90.0
 
 

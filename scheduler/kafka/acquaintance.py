@@ -1,7 +1,9 @@
-"""Makes a client acquainted with a topic before, or right after, a partition of it is assigned by hand.
+"""Makes a client acquainted with a topic of which a partition is assigned by hand.
 
 An idle client looks for the leaders of what it was assigned by a timer of a second (librdkafka 2.16, measured: the first
-record after 300 to 1,100 ms, when nobody had asked for the topic before). A question for the topic tells it at once.
+record after 300 to 1,100 ms, when nobody had asked for the topic before). A question for the topic tells it at once,
+before the assignment or after it. Where a leader's epoch goes with the position it has to be after it: the client checks
+that only as it learns of the leader.
 """
 
 from typing import Final

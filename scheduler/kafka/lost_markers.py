@@ -66,6 +66,7 @@ class LostMarkers:
 
         It is asked for one only after all waiting. When the shards of a dead owner go to several others, each of them
         takes its id; were it taken before, they would fence one another again and again.
+
         `wrote`: the topics, without prefix, and partitions that may be concerned; BY_KEY: any of that topic.
         Raises `LogError` if that could not be done just now, and says what an operator must do about what can't be.
         """

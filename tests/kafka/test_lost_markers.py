@@ -1,7 +1,9 @@
 """Transactions of which the brokers lose markers: a coordinator leaves out partitions that have no leader just then."""
 
 import threading
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -80,6 +82,16 @@ def without(brokers, properties, place, act):
         node.start()
 
 
+def fenced_by_each(successors, owner):
+    """Let each of them end what the owner left, all at work at once; none may be in another's way."""
+    with ThreadPoolExecutor() as threads:
+        at_work = []
+        for successor in successors:
+            at_work.append(threads.submit(successor.fence_owner, owner, ANYBODY))
+            time.sleep(1)  # the next one comes while this one waits
+        return [each.result(60) for each in at_work]
+
+
 def abort_unsure(log):
     with pytest.raises(LogError, match="is not told"):  # so it has to start over
         log.abort()
@@ -88,7 +100,7 @@ def abort_unsure(log):
 @pytest.mark.timeout(180)
 @pytest.mark.slow
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
-@pytest.mark.parametrize("who", ["successor", "itself"])
+@pytest.mark.parametrize("who", ["successor", "two successors", "itself"])
 def test_what_the_brokers_lost_sight_of_is_ended_as_it_was_decided(
     brokers, installed, committed, who, monkeypatch
 ):
@@ -107,9 +119,10 @@ def test_what_the_brokers_lost_sight_of_is_ended_as_it_was_decided(
     if who == "itself":
         first.log.reopen()
     else:
-        successor = opened(properties, layout, "successor")
-        assert successor.fence_owner(first.log.owner, ANYBODY)
-        successor.close()
+        successors = [opened(properties, layout, f"s{n}") for n in range(1 + (who == "two successors"))]
+        assert all(fenced_by_each(successors, first.log.owner))
+        for successor in successors:
+            successor.close()
     first.log.close()
     ended(properties, place.topic, 0, hidden[1] + 2)  # behind that record and its marker
     told = [b"told", b"told"] if committed else []

@@ -75,9 +75,7 @@ class SimulatedLog(FaultLog):
         if not out_of_reach:
             self.heartbeat()
         member = self._metadata[0]
-        if (
-            member != self.member
-        ):  # thrown out meanwhile, or new: the client knows by itself, and says so first
+        if member != self.member:  # new, or thrown out meanwhile: the client tells that before anything else
             self.member = member
             lost = set(self.owned)
             again: set[int] = set()
