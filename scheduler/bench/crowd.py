@@ -17,6 +17,8 @@ from scheduler.core.timing import LEASE_DEFAULT_MS, Timing
 _INBOXES = 64
 _OFFER_PARTS = 4  # records in a round of offers, see `worker/offers.py`
 _BEAT_EVERY_S = LEASE_DEFAULT_MS / 4 / 1_000
+ROUND_S = _BEAT_EVERY_S + 1.0
+"""After so long each worker has beaten once, and what came of that has committed."""
 _OFFER_EVERY_S = Timing().offer_repeat_ms / 1_000
 _GRANT_S = 60.0
 

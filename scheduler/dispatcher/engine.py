@@ -185,21 +185,21 @@ class Engine:
         restores = self._take_over.go_on(self._seats)
         if not restores:
             self._standbys.go_on(self._seats)
-        hurried = restores or bool(self._reading.pending)
+        hurried = restores or self._reading.has_left_over
         polled = self._log.poll(self._budget(), 0 if hurried else self._config.wait_ms)
         mono_ms = self._clock.mono_ms()
-        if not hurried and is_empty(polled) and mono_ms < self._rests_until_ms:
+        rests = not hurried and mono_ms < self._rests_until_ms
+        if rests and (is_empty(polled) or self._reading.gathers(self._seats, polled)):
             return
         self._rests_until_ms = mono_ms + self._config.rest_ms
         self._membership.follow(polled)
-        known = self._clock.known
         moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
         self._reading.begin(self._seats, polled)
         self._forgetting.heed(polled)
         self._reading.take(self._seats, moment)
-        if self._clock.known is not known:
-            # The first own echo has just ended an adoption; timers must not go by a wall clock that may run ahead.
-            moment = Moment(self._clock.now_ms(mono_ms), mono_ms, self._world.chance)
+        # The first own echo may have ended an adoption; timers must not go by a wall clock that may run ahead.
+        now_ms = self._clock.settled_ms(moment.now_ms, mono_ms)
+        moment = Moment(now_ms, mono_ms, self._world.chance)
         self._reading.note_unread(self._seats)
         self._forgetting.note(self._seats)
         self._losses.settle(self._seats, self._reading, moment)

@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_AT_CLOCK_EVERY = 64
 _HOLD_MS = 5_000  # how long an input waits before the registry is asked again
+_GATHERED = 64  # reports end a rest, however short it was
 _CAREFUL_AHEAD = 16  # records of an input that wait here while their shard takes one a transaction
 
 
@@ -63,6 +64,7 @@ class Reading:
         self._held: dict[tuple[int, Input], int] = {}
         self._trying: tuple[int, Input, int] | None = None  # the one input that careful shards try
         self._turns = 0
+        self._gathered = 0  # so many of those pending only wait for more
         self.pending: deque[Record] = deque()
         self.taken: list[Record] = []
 
@@ -80,12 +82,32 @@ class Reading:
                 seat.at_end.add(source)
                 seat.ends[source] = offset
 
+    @property
+    def has_left_over(self) -> bool:
+        """Whether records wait because a turn could not take them."""
+        return len(self.pending) > self._gathered
+
+    def gathers(self, seats: dict[int, Seat], polled: Polled) -> bool:
+        """Let a few reports wait for more; say whether a poll brought nothing else.
+
+        They are the offers and beats of workers, and what runs came to: thousands a second, and a turn costs more than
+        ten of them.
+        """
+        if polled.gained or polled.lost or polled.ends or len(self.pending) + len(polled.records) > _GATHERED:
+            return False
+        if any(record.input is not Input.REPORTS for record in polled.records):
+            return False
+        self.begin(seats, polled)
+        self._gathered = len(self.pending)
+        return True
+
     def take(self, seats: dict[int, Seat], moment: Moment) -> None:
         """Act on pending records and due retries, within the turn's budgets."""
         if self._held:
             self._let_go(seats, moment.mono_ms)
         limit = self._suspicion.turn_limit(self._config.turn_records)
         deadline_ms = moment.mono_ms + self._config.turn_decide_ms
+        self._gathered = 0
         pending = self.pending
         later: list[Record] = []
         try:
@@ -108,10 +130,8 @@ class Reading:
             raise
         if later:
             self._put_back(seats, later)
-        if (
-            self._clock.known
-        ):  # a wall clock that may run ahead hands nothing on; the turn's may be from before
-            now_ms = self._clock.now_ms(moment.mono_ms)
+        if self._clock.known:  # a wall clock that may run ahead hands nothing on
+            now_ms = self._clock.settled_ms(moment.now_ms, moment.mono_ms)
             self._take_due_retries(seats, msgspec.structs.replace(moment, now_ms=now_ms), limit)
 
     def full(self) -> bool:

@@ -37,6 +37,7 @@ class Restore:
         # makes no old store a new one.
         self.as_of_ms = store.written_at_ms if store.offset >= 0 else now_ms
         self.held_back_since_ms: int | None = None
+        self.without_meta_to = -1  # the offset up to which there was no `meta`, once it was read for one
         self.records = 0  # read of the log
         self.orphans: list[bytes] = []  # keys of job records without a state: never to be run
         self._goes_on = False
@@ -93,6 +94,11 @@ class Restore:
         self.orphans = []
         first, self._goes_on = not self._goes_on, True
         return first
+
+    def read_on(self) -> None:
+        """After the last step: there is no `meta` yet, so take what the log has got since."""
+        self.without_meta_to = self.store.offset
+        self.take_more()
 
     @property
     def unmatched(self) -> Sequence[bytes]:

@@ -132,7 +132,7 @@ class Restorer:
     def _step(self, restore: Restore, now_ms: int) -> list[Done]:
         """Take a step of one restore, which then stands behind the others; return it if it is done."""
         self._running[restore.number] = self._running.pop(restore.number)
-        if not restore.step() or self._grew_old(restore, now_ms):
+        if not restore.step() or self._grew_old(restore, now_ms) or self._was_overtaken(restore, now_ms):
             return []
         return [self._finish(restore)]
 
@@ -141,6 +141,21 @@ class Restorer:
         if own_disk.is_recent(restore.as_of_ms, self._ground, now_ms):
             return False
         self._begin_anew(restore.number, now_ms)
+        return True
+
+    def _was_overtaken(self, restore: Restore, now_ms: int) -> bool:
+        """Read on if there is no `meta` up to the end that was asked for; say whether to.
+
+        Whoever owns the shard by now may have written others since, and then the cleaner takes away what they
+        supersede: so it is with a process that was suspended in a restore. Only where nothing more comes is there none.
+        """
+        if meta_in(restore.store) is not None or restore.store.offset == restore.without_meta_to:
+            return False
+        restore.read_on()
+        try:
+            self._changelog.begin(restore.number, restore.store.offset)
+        except (LogError, ValueError):
+            self._begin_anew(restore.number, now_ms)
         return True
 
     def _begin_anew(self, number: int, now_ms: int) -> None:

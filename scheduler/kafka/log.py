@@ -27,7 +27,7 @@ from scheduler.kafka.asked_ends import AskedEnds
 from scheduler.kafka.consumers import Reader
 from scheduler.kafka.epochs import UNKNOWN
 from scheduler.kafka.fencing import resolve_transactions_of
-from scheduler.kafka.lost_markers import EVERYWHERE, LostMarkers
+from scheduler.kafka.lost_markers import LostMarkers
 from scheduler.kafka.membership import Membership
 from scheduler.kafka.names import Names
 from scheduler.kafka.plain_producer import PlainProducer
@@ -323,7 +323,7 @@ class KafkaLog:
         if member != ANYBODY and member in self.members():
             return False
         resolve_transactions_of(owner, self._settings.properties)
-        self._lost.end(lambda: resolve_transactions_of(owner, self._settings.properties), owner, EVERYWHERE)
+        self._lost.end_of_dead(lambda: resolve_transactions_of(owner, self._settings.properties), owner)
         return True
 
     def reopen(self) -> None:

@@ -13,7 +13,7 @@ decided. Hence this comes before anything else is done under that id.
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 
@@ -51,6 +51,21 @@ _CLOCKS_MS: Final = 1_000
 """So much may the clocks of two brokers differ."""
 
 
+class Lost(NamedTuple):
+    """Where a transaction that is over for its coordinator is open still: its first record there, and how it ended."""
+
+    first: Message
+    stable: int
+    committed: bool
+
+
+class Seen(NamedTuple):
+    """Where a partition stands still, and from when on nobody's transaction can be at work there any more."""
+
+    stable: int
+    over: Deadline
+
+
 class LostMarkers:
     """Looks for such partitions and ends what is open there."""
 
@@ -60,30 +75,44 @@ class LostMarkers:
         self._group = group
         self._names = names
         self._admin = admin
+        self._seen: dict[str, dict[Place, Seen]] = {}  # by owner
 
-    def end(self, producer: Callable[[], Producer], owner: str, wrote: AbstractSet[tuple[str, int]]) -> None:
-        """End what `owner` left so. `producer` gives one that has its transactional id, is initialised, has nothing open.
+    def end_own(self, producer: Producer, owner: str, wrote: AbstractSet[tuple[str, int]]) -> None:
+        """End what `owner` left so, whose id `producer` has, initialised and with nothing open. Waits for it.
 
-        It is asked for one only after all waiting. When the shards of a dead owner go to several others, each of them
-        takes its id; were it taken before, they would fence one another again and again.
-
-        `wrote`: the topics, without prefix, and partitions that may be concerned; BY_KEY: any of that topic.
-        Raises `LogError` if that could not be done just now, and says what an operator must do about what can't be.
+        Nothing else may be done under that id before. `wrote`: the topics, without prefix, and partitions that may be
+        concerned; BY_KEY: any of that topic. Raises `LogError` if that could not be done just now.
         """
+        lost = self._find(owner, wrote)
+        unmoved = self._unmoved({place: each.stable for place, each in lost.items()}, _OVER_S)
+        _end(producer, owner, {place: lost[place] for place in unmoved})
+
+    def end_of_dead(self, producer: Callable[[], Producer], owner: str) -> None:
+        """End what a dead owner left so. Raises `LogError` while it is too early: come again, nothing waits for it here.
+
+        The producer is asked for at the end. When the shards of a dead owner go to several others, each of them takes
+        its id; were it taken before it is time, they would fence one another again and again.
+        """
+        lost = self._find(owner, EVERYWHERE)
+        known = self._seen.pop(owner, {})
+        if not lost:
+            return
+        seen = {place: _seen(each.stable, known.get(place)) for place, each in lost.items()}
+        if not all(each.over.passed for each in seen.values()):
+            self._seen[owner] = seen
+            raise LogError(f"{_told(lost)}: too early to tell a lost marker from a transaction at work")
+        # Another successor may have been at it while we looked.
+        left = self._standing({place: each.stable for place, each in lost.items()}, Deadline(_ANSWER_S))
+        if left:
+            _end(producer(), owner, {place: lost[place] for place in left})
+
+    def _find(self, owner: str, wrote: AbstractSet[tuple[str, int]]) -> dict[Place, Lost]:
         hidden = self._unmoved(self._hidden(wrote), _MARKERS_S)
         firsts = self._first_records(hidden) if hidden else {}
         if not firsts:
-            return  # ended meanwhile: transactions of others, at work, and markers that were still under way
-        lost = _decided(self._ended(owner, firsts), firsts)
-        unmoved = self._unmoved({place: hidden[place] for place in lost}, _OVER_S)
-        for committed in (False, True):
-            again = {place: firsts[place] for place in unmoved if lost[place] is committed}
-            if again:
-                _finish(producer(), again.values(), committed=committed)
-                told = ", ".join(f"{topic}/{number}" for topic, number in sorted(again))
-                LOG.warning(
-                    "%s a transaction of %s again in %s", "committed" if committed else "aborted", owner, told
-                )
+            return {}  # ended meanwhile: transactions of others, at work, and markers that were still under way
+        decided = _decided(self._ended(owner, firsts), firsts)
+        return {place: Lost(firsts[place], hidden[place], committed) for place, committed in decided.items()}
 
     def _ended(self, owner: str, firsts: Mapping[Place, Message]) -> list[Ended]:
         since_ms = min(_appended_ms(message) for message in firsts.values()) - _CLOCKS_MS
@@ -98,10 +127,14 @@ class LostMarkers:
         left, until = dict(hidden), Deadline(seconds)
         while left and not until.passed:
             time.sleep(_LOOK_S)
-            ends = self._ends(left, until)  # of those that answer: the others are asked again
-            moved = {at for at, end in ends.items() if end.stable != left[at] or end.stable == end.high}
-            left = {place: stable for place, stable in left.items() if place not in moved}
+            left = self._standing(left, until)
         return left
+
+    def _standing(self, hidden: Mapping[Place, int], deadline: Deadline) -> dict[Place, int]:
+        """Return where the same transaction is open, as far as the leaders answer."""
+        ends = self._ends(hidden, deadline)
+        moved = {at for at, end in ends.items() if end.stable != hidden[at] or end.stable == end.high}
+        return {place: stable for place, stable in hidden.items() if place not in moved}
 
     def _hidden(self, wrote: AbstractSet[tuple[str, int]]) -> dict[Place, int]:
         """Return where open transactions begin. Raises `LogError` if a partition has no leader now: who knows."""
@@ -152,6 +185,10 @@ class LostMarkers:
         return found
 
 
+def _seen(stable: int, before: Seen | None) -> Seen:
+    return before if before is not None and before.stable == stable else Seen(stable, Deadline(_OVER_S))
+
+
 def _decided(ended: list[Ended], firsts: Mapping[Place, Message]) -> dict[Place, bool]:
     """Return whether the transactions that records belong to were committed, as far as they are among those ended."""
     found: dict[Place, bool] = {}
@@ -161,6 +198,19 @@ def _decided(ended: list[Ended], firsts: Mapping[Place, Message]) -> dict[Place,
         if last and last.start_ms - _CLOCKS_MS <= _appended_ms(message) <= last.at_ms + _CLOCKS_MS:
             found[place] = last.committed
     return found
+
+
+def _end(producer: Producer, owner: str, lost: Mapping[Place, Lost]) -> None:
+    for committed in (False, True):
+        again = {place: each.first for place, each in lost.items() if each.committed is committed}
+        if again:
+            _finish(producer, again.values(), committed=committed)
+            how = "committed" if committed else "aborted"
+            LOG.warning("%s a transaction of %s again in %s", how, owner, _told(again))
+
+
+def _told(places: Iterable[Place]) -> str:
+    return ", ".join(f"{topic}/{number}" for topic, number in sorted(places))
 
 
 def _finish(producer: Producer, firsts: Iterable[Message], *, committed: bool) -> None:

@@ -87,7 +87,7 @@ class TransactionalProducer:
 
         Right after `abort` that can only be where the aborted transaction wrote; right after `open`, anywhere.
         """
-        lost.end(self._live, str(self._settings["transactional.id"]), self._wrote)
+        lost.end_own(self._live(), str(self._settings["transactional.id"]), self._wrote)
 
     def begin(self) -> None:
         """Begin a transaction."""

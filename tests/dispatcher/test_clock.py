@@ -78,6 +78,18 @@ def test_a_broker_whose_clock_was_ahead_is_believed_no_longer_than_that(hands, c
     assert clock.now_ms(6_000) == WALL + 1_000 + AHEAD_MAX_MS
 
 
+def test_a_turn_that_reads_an_echo_goes_by_the_earlier_of_both_times(hands, clock):
+    hands.wall = WALL + HOUR_MS
+    assert clock.settled_ms(WALL + HOUR_MS, 5_000) == WALL + HOUR_MS
+    clock.echoed(WALL, 4_990, 5_000)
+    before = clock.now_ms(5_000)
+    assert clock.settled_ms(WALL + HOUR_MS, 5_000) == before == WALL + AHEAD_MAX_MS
+    clock.echoed(WALL + 10_000, 14_100, 14_200)  # broker time is later than it was held for
+    assert clock.settled_ms(before, 5_000) == before < clock.now_ms(5_000)
+    clock.echoed(WALL + 10_100, 15_100, 15_200)  # and earlier
+    assert clock.settled_ms(before + 20_000, 15_200) == clock.now_ms(15_200) < before + 20_000
+
+
 def test_an_owner_that_was_suspended_before_its_echo_left_proves_nothing(hands, clock):
     clock.echoed(WALL, 4_990, 5_000)
     hands.wall = WALL + HOUR_MS

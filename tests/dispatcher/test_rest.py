@@ -54,3 +54,44 @@ def test_a_due_job_is_late_by_no_more_than_the_rest(world):
     while world.state("a").phase == "scheduled":
         world.turn(every_ms=1)
     assert due_ms <= world.time.ms <= due_ms + REST_MS + 2
+
+
+def test_a_few_reports_share_one_turn(world):
+    d1 = world.start()
+    worker = world.worker()
+    world.turn(20)
+    seen = looks(d1)
+    for _ in range(8 * REST_MS):
+        worker.offer(0)
+        world.turn(every_ms=1)
+    assert 7 <= len(seen) <= 9
+
+
+def test_a_submit_does_not_wait_for_reports_to_gather(world):
+    world.start()
+    worker = world.worker()
+    worker.offer(1)
+    world.turn(20)
+    worker.offer(1)
+    world.turn(every_ms=0)
+    worker.offer(1)
+    world.turn(every_ms=0)
+    world.submit("a")
+    world.turn(every_ms=0)
+    assert [lease.job_id for lease in worker.leases()] == ["a"]
+
+
+def test_many_reports_do_not_wait(world):
+    d1 = world.start()
+    workers = [world.worker() for _ in range(65)]
+    world.turn(20)
+    seen = looks(d1)
+    for count in (1, len(workers)):
+        world.turn(REST_MS)
+        workers[0].offer()
+        world.turn(every_ms=0)
+        seen.clear()
+        for worker in workers[:count]:
+            worker.offer()
+        world.turn(every_ms=0)
+        assert len(seen) == (count > 1)

@@ -445,6 +445,27 @@ def test_a_polluted_changelog_stops_nobody(caplog, what, disk):
         assert {state.job_id for state in d2.engine.seats[0].shard.live()} == before
 
 
+@pytest.mark.parametrize("unanswered_times", [0, 1])
+def test_a_suspended_restore_whose_meta_was_superseded_and_cleaned_reads_on(unanswered_times):
+    world = World(shards=1)
+    d1 = world.join("d1")
+    poll, d1.changelog.poll = d1.changelog.poll, lambda wait_ms: []
+    asked = opened(d1)
+    world.turn(3)
+    assert asked == [-1]  # begun, and nothing read yet
+    log, meta = world.broker.log("changelog", 0), encode_meta(world.meta(0))
+    world.broker._skipped.setdefault(("changelog", 0), set()).update(range(len(log)))  # by the cleaner
+    for n in range(150):  # more than it gets at once
+        world.broker.append("changelog", 0, keyspace.STATE + b"%d" % n, None, at_ms=world.time.ms)
+    world.broker.append("changelog", 0, keyspace.META, meta, at_ms=world.time.ms)
+    d1.changelog.poll = poll
+    again = unanswered(d1, times=unanswered_times)
+    world.wait(3_000, every_ms=50)
+    assert d1.is_active()
+    assert len(again) == 1 + unanswered_times
+    assert (asked[1] == -1) is bool(unanswered_times)  # without an answer everything is read again
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"cluster_id": "another"}, {"shards": 3}, {"topic_ids": {"reports": "made anew"}}, {"layout": 99}],

@@ -24,6 +24,7 @@ from scheduler.dispatcher import (
     reading,
     recovery,
     restore,
+    restoring,
     seat,
     seats,
     writing,
@@ -205,8 +206,8 @@ def no_resend_at_adopt() -> Patches:
 @variant(
     "granting before the clock is known: a wall clock that runs ahead starts jobs early",
     "everything",
-    12,
-    first=8,
+    16,
+    first=13,
 )
 def grants_while_adopting() -> Patches:
     original = adopting.Adopting.begin
@@ -253,6 +254,22 @@ def echoes_numbered_anew() -> Patches:
         self._last_echoes.pop(number, None)
 
     yield patch.object(seats.Seats, "lose", forgetful)
+
+
+@variant("a turn that reads an echo goes by one time: the one it is written down with", "sleepers")
+def retries_by_a_later_time() -> Patches:
+    original = reading.Reading._take_due_retries
+
+    def later(self: Any, seats: Any, moment: Any, limit: int) -> None:
+        now_ms = self._clock.now_ms(moment.mono_ms)
+        original(self, seats, msgspec.structs.replace(moment, now_ms=now_ms), limit)
+
+    yield patch.object(reading.Reading, "_take_due_retries", later)
+
+
+@variant("a suspended restore may miss a meta that was superseded since, and cleaned", "sleepers")
+def superseded_meta_taken_for_none() -> Patches:
+    yield patch.object(restoring.Restorer, "_was_overtaken", lambda self, restore, now_ms: False)
 
 
 @variant("a job that came and went while a store lagged is no orphan", "short jobs")

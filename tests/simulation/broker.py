@@ -101,6 +101,10 @@ class SimulatedBroker(FaultBroker):
         for shard in range(self.partitions):
             self._compact(("changelog", shard), now_ms, delete_retention_ms)
 
+    def clean_to(self, shard: int) -> int:
+        """Return up to where a changelog is compacted."""
+        return self._clean_to.get(("changelog", shard), 0)
+
     def _compact(self, place: Place, now_ms: int, delete_retention_ms: int) -> None:
         cleaned, skipped = self._cleaned.setdefault(place, set()), self._skipped.get(place, ())
         tombstones, latest = self._tombstones.setdefault(place, {}), self._latest.setdefault(place, {})

@@ -12,6 +12,7 @@ from tests.simulation.clock import DRIFT_PPM, MachineClock
 from tests.simulation.disk import Disk
 from tests.simulation.log import SimulatedChangelog, SimulatedLog
 from tests.simulation.network import Link
+from tests.simulation.standby import SimulatedFollower, SimulatedRoster
 from tests.simulation.timeline import Alarm
 from tests.simulation.violation import Violation, require
 
@@ -84,7 +85,15 @@ class DispatcherProcess:
         self.log = SimulatedLog(self, world.broker, world.group)
         self.changelog = SimulatedChangelog(self, world.broker, chance.choice((5, 50, 10_000)))
         outside = engine.World(
-            self.log, self.changelog, disk, self.clock, Chance(world), Heard(self), self.passes
+            self.log,
+            self.changelog,
+            disk,
+            self.clock,
+            Chance(world),
+            Heard(self),
+            self.passes,
+            follower=SimulatedFollower(self, world.broker, chance.choice((5, 50, 10_000))),
+            roster=SimulatedRoster(self, world.group),
         )
         self.engine = engine.Engine(world.config, outside)
         self._poison()

@@ -23,4 +23,10 @@ GOLDEN = (
         "a catch-up restore took a job that had come and gone for an orphan, and dead-lettered it",
         "gone_jobs_taken_for_orphans",
     ),
+    Case(
+        344092234,
+        "sleepers",
+        "a restore that was suspended took a shard for one without meta, since its own was superseded and cleaned",
+        "superseded_meta_taken_for_none",
+    ),
 )

@@ -19,15 +19,21 @@ from scheduler.core.inputs import Meta
 from scheduler.core.job import ENDED, Ending, Grant, JobState, Phase, grant_of
 from scheduler.core.notices import Lease
 from scheduler.core.reports import Emit
+from scheduler.dispatcher.engine_clock import AHEAD_MAX_MS, ECHO_EVERY_MS
 from scheduler.dispatcher.ports import Outgoing
 from scheduler.testing.memory_broker import Stored
 from tests.dispatcher.checks import reachable
 from tests.simulation.broker import Committed
+from tests.simulation.clock import DRIFT_PPM, MILLION
 from tests.simulation.timeline import Timeline
 from tests.simulation.violation import require
 
-EARLY_MS = 1_000
-"""How much too early a job may start: a wall clock counts as right up to this much ahead of the brokers'."""
+EARLY_MS = AHEAD_MAX_MS + 2 * ECHO_EVERY_MS * DRIFT_PPM // MILLION
+"""How much too early a job may start: a wall clock counts as right up to `AHEAD_MAX_MS` ahead of the brokers'.
+
+How late the brokers have it is counted by a monotonic clock since the last echo. Echoes come once a minute, or a
+little later from a dispatcher that was stopped or cannot read; and clocks drift here a hundred times as fast as real ones.
+"""
 
 WAITING = (Phase.SCHEDULED, Phase.RETRYING)
 REACH = reachable()

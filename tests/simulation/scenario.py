@@ -58,6 +58,7 @@ class Profile(msgspec.Struct, frozen=True):
     shards: tuple[int, ...] = (3, 4)
     dispatchers: tuple[int, ...] = (2, 3)
     workers: tuple[int, ...] = (3, 4, 5)
+    standbys: tuple[int, ...] = (0, 0, 1, 2)
 
 
 def only(*names: str) -> dict[str, int]:

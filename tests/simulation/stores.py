@@ -1,4 +1,4 @@
-"""After every turn: each store in use is a prefix of the committed changelog, its indexes what the states imply.
+"""After every turn: each store in use, warm copies too, is a prefix of the committed changelog, its indexes what the states imply.
 
 What changed since the last look is compared at once; everything is, now and then and at the end.
 """
@@ -10,6 +10,7 @@ from scheduler.codec.state import decode_state
 from scheduler.core import keyspace
 from scheduler.core.index import index_keys
 from scheduler.dispatcher.seat import Stage
+from scheduler.dispatcher.standbys import Standbys
 from tests.dispatcher.checks import DURABLE, check_engine
 from tests.simulation.broker import SimulatedBroker
 from tests.simulation.disk import JournaledStore
@@ -75,6 +76,8 @@ class StoreChecks:
             # lacks what is superseded there. Its claim is refused, since the shard has another owner by then.
             if isinstance(seat.store, JournaledStore) and seat.reads:
                 self._check(process.name, seat.number, seat.store)
+        if isinstance(process.engine._standbys, Standbys):
+            self._check_copies(process.name, process.engine._standbys)
         if self._turns % FULL_EVERY == 0:
             self.in_full(process)
 
@@ -86,6 +89,16 @@ class StoreChecks:
             check_engine(process.engine, self._broker)
         except AssertionError as error:
             raise Violation("memory, store and log agree", f"{process.name}: {error}") from error
+
+    def _check_copies(self, name: str, standbys: Standbys) -> None:
+        """Compare those that are indexed, and read as far as the log is compacted: before, they lack what is not there."""
+        for number, copy in standbys._running.items():
+            store = copy.store
+            is_raw = store.get(keyspace.INDEXED) != b"" or copy.is_read
+            if is_raw or store.offset < self._broker.clean_to(number):
+                continue
+            assert isinstance(store, JournaledStore)
+            self._check(name, number, store)
 
     def _check(self, name: str, shard: int, store: JournaledStore) -> None:
         shadow = self._shadows.get((name, shard))

@@ -1,6 +1,13 @@
 """All deliberately broken variants."""
 
-from tests.simulation import broken_forgetting, broken_jobs, broken_leases, broken_turns, broken_worker
+from tests.simulation import (
+    broken_forgetting,
+    broken_jobs,
+    broken_leases,
+    broken_standbys,
+    broken_turns,
+    broken_worker,
+)
 from tests.simulation.breaking import VARIANTS, broken
 
 __all__ = ["VARIANTS", "broken"]
@@ -10,5 +17,6 @@ _THEMES = (
     broken_leases,
     broken_jobs,
     broken_forgetting,
+    broken_standbys,
     broken_worker,
 )  # they enter themselves

@@ -97,6 +97,7 @@ class World:
             delete_every_ms=30_000,
             forget_every_ms=chance.choice(profile.forget_every_ms),
             turn_decide_ms=self._turn_decide_ms,
+            standby_replicas=chance.choice(profile.standbys),
         )
 
     def _write_first_metas(self) -> None:
@@ -279,7 +280,7 @@ class World:
                 seat.number for seat in engine.seats.values() if seat.stage.name != "ACTIVE"
             ],
             "renewals": [entry.job_id for seat in engine.seats.values() for entry in seat.leases],
-            "records read": list(engine._reading.pending),
+            "records read": list(engine._reading.pending) if engine._reading.has_left_over else [],
             "inputs held": list(engine._reading._held),
             "jobs set aside": sorted(engine._intake._set_aside.jobs),
             "ready queues": [pool for pool, tree in engine._fleet.matcher.pools.items() if tree.has_work()],
