@@ -173,8 +173,9 @@ class KafkaLog:
     def metadata(self) -> object:
         """Return the group metadata as of the last poll.
 
-        The client's member rejoins only after its callbacks have run, inside poll. So between a poll and this
-        call it can't slip into a newer generation, and what was read under the old one stays fenced by it.
+        A member that has shards to give up joins again only after its callbacks have run, inside poll. So between a
+        poll and this call it can't slip into a newer generation with them, and what was read under the old one stays
+        fenced by it. One that has none may join in the background; it has nothing to commit.
         """
         return self._driver.consumer.consumer_group_metadata()
 

@@ -144,6 +144,9 @@ def check_history(broker: FaultBroker) -> None:
                 continue
             state = decode_state(stored.value)
             before = last.get(job_id)
+            if before is not None and lives_again(before, state):
+                forgotten[job_id] = max(before.epoch, forgotten.get(job_id, 0))
+                before = None
             if before is None:
                 assert state.epoch == 0 or state.epoch > forgotten.get(job_id, 0), (
                     "a forgotten id starts higher"
@@ -154,6 +157,11 @@ def check_history(broker: FaultBroker) -> None:
                 if state.epoch == before.epoch and before.grant and state.grant:
                     assert state.grant.token == before.grant.token
             last[job_id] = state
+
+
+def lives_again(before: JobState, state: JobState) -> bool:
+    """Say whether a transaction dropped an ended job and admitted it anew: it holds a key once."""
+    return before.phase in ENDED and state.admitted.submitted_at_ms > before.admitted.submitted_at_ms
 
 
 def reachable() -> dict[Phase, set[Phase]]:

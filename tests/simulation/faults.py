@@ -215,9 +215,11 @@ class Faults:
             process.log.rejoin(range(self.world.shards))
 
     def _step_clock(self) -> None:
-        process = self._dispatcher()
+        """Put a wall clock wrong, by less than what the age of a disk allows for (`dispatcher/own_disk.py`)."""
+        process, most_ms = self._dispatcher(), self.world.profile.delete_retention_ms // 4
         if process is not None:
-            process.clock.ahead_ms = self.chance.choice((0, 0, 500, -500, -30_000, 60_000))
+            ahead_ms = self.chance.choice((0, 0, 500, -500, -30_000, 60_000))
+            process.clock.ahead_ms = max(-most_ms, min(ahead_ms, most_ms))
 
     def _read_little(self) -> None:
         """Let a dispatcher be slow to read."""

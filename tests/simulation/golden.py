@@ -18,15 +18,15 @@ class Case(msgspec.Struct, frozen=True):
 
 GOLDEN = (
     Case(
-        0,
+        3,
         "short jobs",
         "a catch-up restore took a job that had come and gone for an orphan, and dead-lettered it",
         "gone_jobs_taken_for_orphans",
     ),
     Case(
-        344092234,
+        104,
         "sleepers",
-        "a restore that was suspended took a shard for one without meta, since its own was superseded and cleaned",
-        "superseded_meta_taken_for_none",
+        "a retry went by the time after an echo, and was written down with the earlier one from before",
+        "retries_by_a_later_time",
     ),
 )

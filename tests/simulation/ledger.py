@@ -22,7 +22,7 @@ from scheduler.core.reports import Emit
 from scheduler.dispatcher.engine_clock import AHEAD_MAX_MS, ECHO_EVERY_MS
 from scheduler.dispatcher.ports import Outgoing
 from scheduler.testing.memory_broker import Stored
-from tests.dispatcher.checks import reachable
+from tests.dispatcher.checks import lives_again, reachable
 from tests.simulation.broker import Committed
 from tests.simulation.clock import DRIFT_PPM, MILLION
 from tests.simulation.timeline import Timeline
@@ -197,10 +197,12 @@ class Ledger:
 
     def _state(self, shard: int, job_id: str, value: bytes | None, was: Meta | None, meta: Meta) -> None:
         before = self.states.get(job_id)
-        if value is None:
+        state = decode_state(value) if value is not None else None
+        if state is None or (before is not None and lives_again(before, state)):
             self._dropped(job_id, before, meta)
+            before = None
+        if state is None:
             return
-        state = decode_state(value)
         if before is None or before.phase is not state.phase:
             self._note(
                 meta.owner,

@@ -12,6 +12,7 @@ from scheduler.core.inputs import LAYOUT, TOPIC_OF, Input, Meta
 from scheduler.core.job import Phase
 from scheduler.core.settings import QueueSettings, Settings
 from scheduler.dispatcher.config import Config, Ground
+from scheduler.dispatcher.seat import Stage
 from scheduler.testing.memory_broker import Stored
 from scheduler.testing.memory_log import FOREIGN
 from tests.dispatcher.checks import check_history
@@ -238,13 +239,19 @@ class World:
     def _busy(self) -> str:
         """Say who is still at work."""
         workers = [worker.name for worker in self.workers() if worker.dead or not worker.is_idle()]
+        adopting = [
+            f"{process.name}: shard {seat.number} is {seat.stage.name.lower()}"
+            for process in self.dispatchers()
+            for seat in process.engine.seats.values()
+            if seat.stage is not Stage.ACTIVE
+        ]
         unread = [
             f"{topic}/{shard}"
             for shard, meta in self.ledger.metas.items()
             for topic, offset in meta.positions.items()
             if topic != "reports" and any(map(is_work, self.broker.read(topic, shard, offset)))
         ]
-        return ", ".join(workers + unread)
+        return ", ".join(workers + adopting + unread)
 
     def _verify(self) -> None:
         ledger = self.ledger
