@@ -7,7 +7,7 @@ beside a saturated topic in the same consumer a quiet one waited 5.9 s, in its o
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from scheduler.core.inputs import Input
 from scheduler.dispatcher.ports import Fenced, LogError, Polled, PositionLost, Record
@@ -29,7 +29,7 @@ _WAKE_S: Final = 0.5
 class Cursor:
     """Where one input of one shard stands."""
 
-    __slots__ = ("_epochs", "_rest", "end", "gate", "input", "last", "paused", "shard")
+    __slots__ = ("_epochs", "_rest", "before", "end", "gate", "input", "last", "paused", "shard")
 
     def __init__(self, source: Input, shard: int, offset: int, epoch: int = UNKNOWN) -> None:
         """Stand at `offset`, before which lies what was appended under a leader's `epoch`."""
@@ -40,6 +40,9 @@ class Cursor:
         self.end = offset  # where the client last met the end; markers lie between that and the last record
         self.paused = False
         self.last: Message | None = None  # of those read since its epoch was asked for
+        self.before = (
+            offset - 1 if epoch != UNKNOWN else -1
+        )  # of a record whose epoch is still to be looked at
         self._epochs = Epochs(offset, epoch)
 
     @property
@@ -132,6 +135,8 @@ class Reader:
             cursor = cursors[message.topic()].get(message.partition())  # type: ignore[index,arg-type]
             offset: int = message.offset()  # type: ignore[assignment]
             if cursor is None or offset < cursor.gate:
+                if cursor is not None and offset == cursor.before:
+                    self._compare(cursor, message)
                 continue
             cursor.gate = offset + 1
             cursor.last = message
@@ -153,21 +158,47 @@ class Reader:
         assert error is not None
         cursor = self._cursors.get(message.topic() or "", {}).get(_partition(message))
         code = error.code()
-        if code == PARTITION_END:
+        if cursor is not None and self._looked_in_vain(cursor, message, code):
+            self._go(cursor, cursor.next)
+        elif code == PARTITION_END:
             if cursor is not None and cursor.gate != _NOTHING:
                 cursor.end = max(cursor.next, message.offset() or 0)
                 into.ended.append((cursor.shard, cursor.input, cursor.end))
         elif code in POSITION_LOST:
             if cursor is not None and cursor.gate != _NOTHING:
-                self._hold(cursor, error)
+                self._hold(cursor, describe(error), cut_to(error))
         else:
             self.failure = failure_of(error, "consumer") or self.failure
 
-    def _hold(self, cursor: Cursor, why: KafkaError) -> None:
+    def _compare(self, cursor: Cursor, message: Message) -> None:
+        """Look at the record just before an input's first one: a later leader than was known is that of another log.
+
+        The client asks a leader for that by itself, but only as it learns of it: of a topic's partitions that come one
+        after the other at the first.
+        """
+        cursor.before = -1
+        known, epoch = cursor.epoch_before(cursor.next), message.leader_epoch()
+        if cursor.gate != _NOTHING and epoch is not None and UNKNOWN < known < epoch:
+            self._hold(cursor, f"what lies before is of leader epoch {epoch}, and was of {known}", -1)
+
+    @staticmethod
+    def _looked_in_vain(cursor: Cursor, message: Message, code: int) -> bool:
+        """Say whether there is no record before the first one any more: deleted, or the log ends there now."""
+        if cursor.before < 0 or cursor.gate == _NOTHING:
+            return False
+        error, offset = message.error(), message.offset()
+        assert error is not None
+        gone = code in POSITION_LOST and cut_to(error) < 0
+        ends = code == PARTITION_END and offset is not None and offset < cursor.next
+        if gone or ends:
+            cursor.before = -1
+        return gone or ends
+
+    def _hold(self, cursor: Cursor, why: str, cut: int) -> None:
         topic = self._names.bare(self._topics[cursor.input])
-        LOG.warning("%s/%d at %d: %s", topic, cursor.shard, cursor.next, describe(why))
+        LOG.warning("%s/%d at %d: %s", topic, cursor.shard, cursor.next, why)
         cursor.rest(cursor.next)
-        self.lost.append(PositionLost(topic, cursor.shard, cursor.next, -1, -1, cut=cut_to(why)))
+        self.lost.append(PositionLost(topic, cursor.shard, cursor.next, -1, -1, cut=cut))
 
     # -- where to read ----------------------------------------------------------------------------------
 
@@ -285,10 +316,14 @@ class Reader:
 
         With the epoch of what lies before it, the client asks a leader as it learns of it whether that holds this, and
         reads nothing until it says so: a millisecond, and no more than the fetch would have waited for anyway. A
-        leader that it has known for longer is not asked (librdkafka 2.16).
+        leader that it has known for longer is not asked (librdkafka 2.16); so it begins one record earlier, whose
+        epoch is looked at (`_compare`).
         """
         epoch = cursor.epoch_before(offset)
-        to = TopicPartition(self._topics[cursor.input], cursor.shard, offset, leader_epoch=epoch)
+        if cursor.before != offset - 1:
+            cursor.before = -1
+        at = offset if cursor.before < 0 else cursor.before
+        to = TopicPartition(self._topics[cursor.input], cursor.shard, at, leader_epoch=epoch)
         cursor.rest(offset)
         try:
             (move or self._seek_or_assign)(to)

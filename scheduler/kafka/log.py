@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from confluent_kafka import KafkaException, TopicPartition
 
-from scheduler.core.inputs import RETRIES, TOPIC_OF, Input
+from scheduler.core.inputs import INPUT_OF, RETRIES, TOPIC_OF, Input
 from scheduler.dispatcher.ports import (
     ANYBODY,
     Budget,
@@ -25,6 +25,7 @@ from scheduler.kafka import client_settings
 from scheduler.kafka.admin import Admin
 from scheduler.kafka.asked_ends import AskedEnds
 from scheduler.kafka.consumers import Reader
+from scheduler.kafka.cuts import find_cut
 from scheduler.kafka.epochs import UNKNOWN
 from scheduler.kafka.fencing import resolve_transactions_of
 from scheduler.kafka.lost_markers import LostMarkers
@@ -168,7 +169,18 @@ class KafkaLog:
             high = self._admin.latest(at, _ASIDE_S)[0].offset
         except LogError:
             return lost
-        return PositionLost(lost.topic, lost.partition, lost.wanted, low, high, cut=lost.cut)
+        cut = self._cut(lost, low) if lost.cut < 0 and low < lost.wanted <= high else lost.cut
+        return PositionLost(lost.topic, lost.partition, lost.wanted, low, high, cut=cut)
+
+    def _cut(self, lost: PositionLost, low: int) -> int:
+        """Return where a log lost its end that holds more than what is wanted, as far as that can be told."""
+        source = INPUT_OF[lost.topic]
+        epoch = self._reader_of[source].epoch_before(lost.partition, source, lost.wanted)
+        if epoch == UNKNOWN:
+            return -1
+        place = self._names.full(lost.topic), lost.partition
+        settings = self._settings
+        return find_cut(settings.properties, settings.group_id, place, low, lost.wanted - 1, epoch)
 
     def metadata(self) -> object:
         """Return the group metadata as of the last poll.

@@ -18,6 +18,7 @@ from scheduler.kafka.log import KafkaLog, LogSettings
 from tests.kafka.seen import DEADLINE_S, Seen, at, open_transaction, produce, topic_of
 
 SOURCE = Input.SUBMIT_DEFAULT
+SHARDS = 2
 
 pytestmark = pytest.mark.broker
 
@@ -29,12 +30,12 @@ def brokers():
 
 
 class Scene:
-    """One shard, whose input has two copies, the first node's being the leader's; all else has three."""
+    """Shards of which one input has two copies, the first node's being the leader's; all else has three."""
 
     def __init__(self, brokers):
         self.nodes = brokers.nodes
         self.leader, self.follower, _ = brokers.nodes
-        self.layout = Layout(1, {"default": 1}, prefix=f"t{uuid.uuid4().hex[:6]}-", replication_factor=3)
+        self.layout = Layout(SHARDS, {"default": 1}, prefix=f"t{uuid.uuid4().hex[:6]}-", replication_factor=3)
         # A dispatcher that goes on has to stay in the group while nobody answers.
         self.properties = {
             "bootstrap.servers": ",".join(node.bootstrap for node in self.nodes),
@@ -50,16 +51,16 @@ class Scene:
         (as_laid_out,) = (topic for topic in self.layout.topics() if topic.name == TOPIC_OF[SOURCE])
         loose = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
         configs = {**as_laid_out.configs, **loose}
-        copies = [[self.leader.id, self.follower.id]]
-        new = NewTopic(self.topic, num_partitions=1, replica_assignment=copies, config=configs)
+        copies = [[self.leader.id, self.follower.id]] * SHARDS
+        new = NewTopic(self.topic, num_partitions=SHARDS, replica_assignment=copies, config=configs)
         admin = Admin(self.properties)
         admin.client.create_topics([new])[self.topic].result(10)
 
     def owner(self, name):
-        settings = LogSettings(self.properties, name, uuid.uuid4().hex[:8], self.layout.prefix, shards=1)
+        settings = LogSettings(self.properties, name, uuid.uuid4().hex[:8], self.layout.prefix, shards=SHARDS)
         seen = Seen(KafkaLog(settings))
         self.logs.callback(seen.log.close)
-        return seen.until(lambda: seen.owned)
+        return seen.until(lambda: len(seen.owned) == SHARDS)
 
     def write(self, tag, count):
         """Append through the brokers that are there now."""
@@ -103,7 +104,8 @@ def refused(seen):
 
 
 @pytest.mark.timeout(180)
-def test_a_log_that_was_cut_and_has_grown_again_is_held(scene):
+@pytest.mark.parametrize("knows_the_leader", [False, True], ids=["new to the topic", "reads it already"])
+def test_a_log_that_was_cut_and_has_grown_again_is_held(scene, knows_the_leader):
     first = scene.owner("first")
     scene.write(b"kept", 30)
     scene.cut()
@@ -124,6 +126,9 @@ def test_a_log_that_was_cut_and_has_grown_again_is_held(scene):
         first.log.close()
 
         second = scene.owner("second")  # and whoever takes over
+        if knows_the_leader:
+            second.log.follow(1, at(0))
+            second.until(lambda: (1, SOURCE) in second.ended)
         second.log.follow(0, {**at(0), **position}, epochs)
         lost = refused(second)
         assert str(lost) == told
