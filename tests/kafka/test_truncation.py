@@ -36,10 +36,11 @@ class Scene:
         self.nodes = brokers.nodes
         self.leader, self.follower, _ = brokers.nodes
         self.layout = Layout(SHARDS, {"default": 1}, prefix=f"t{uuid.uuid4().hex[:6]}-", replication_factor=3)
-        # A dispatcher that goes on has to stay in the group while nobody answers.
+        # A dispatcher that goes on has to stay in the group while nobody answers; and if its word that it leaves is lost
+        # with the coordinator, the next one waits for so long.
         self.properties = {
             "bootstrap.servers": ",".join(node.bootstrap for node in self.nodes),
-            "session.timeout.ms": "45000",
+            "session.timeout.ms": "20000",
             "heartbeat.interval.ms": "500",
         }
         self.topic = topic_of(self.layout, SOURCE)
