@@ -198,8 +198,8 @@ class Engine:
         self._forgetting.heed(polled)
         self._reading.take(self._seats, moment)
         # The first own echo may have ended an adoption; timers must not go by a wall clock that may run ahead.
-        now_ms = self._clock.settled_ms(moment.now_ms, mono_ms)
-        moment = Moment(now_ms, mono_ms, self._world.chance)
+        moment = Moment(self._clock.settled_ms(moment.now_ms, mono_ms), mono_ms, self._world.chance)
+        self._reading.take_due_retries(self._seats, moment)
         self._reading.note_unread(self._seats)
         self._forgetting.note(self._seats)
         self._losses.settle(self._seats, self._reading, moment)

@@ -102,7 +102,7 @@ class Reading:
         return True
 
     def take(self, seats: dict[int, Seat], moment: Moment) -> None:
-        """Act on pending records and due retries, within the turn's budgets."""
+        """Act on pending records, within the turn's budgets."""
         if self._held:
             self._let_go(seats, moment.mono_ms)
         limit = self._suspicion.turn_limit(self._config.turn_records)
@@ -130,9 +130,6 @@ class Reading:
             raise
         if later:
             self._put_back(seats, later)
-        if self._clock.known:  # a wall clock that may run ahead hands nothing on
-            now_ms = self._clock.settled_ms(moment.now_ms, moment.mono_ms)
-            self._take_due_retries(seats, msgspec.structs.replace(moment, now_ms=now_ms), limit)
 
     def full(self) -> bool:
         """Say whether the records taken since the last commit are as many, or as large, as one turn may take."""
@@ -308,7 +305,11 @@ class Reading:
                 {(seat.number, record.input)}
             )  # the rest is read again from behind the room's last
 
-    def _take_due_retries(self, seats: dict[int, Seat], moment: Moment, limit: int) -> None:
+    def take_due_retries(self, seats: dict[int, Seat], moment: Moment) -> None:
+        """Act on retries whose time has come, once the broker's is known: a wall clock that runs ahead hands nothing on."""
+        if not self._clock.known:
+            return
+        limit = self._suspicion.turn_limit(self._config.turn_records)
         # A part of each turn is theirs, however much the other inputs hold; and another shard is first each turn.
         most = max(limit, len(self.taken) + limit // bounds.BULK_SHARE)
         self._turns += 1

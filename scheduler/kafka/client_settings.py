@@ -99,6 +99,11 @@ def follower(properties: Mapping[str, str], group: str) -> Properties:
     }
 
 
+def onlooker(properties: Mapping[str, str], group: str) -> Properties:
+    """Return the settings of a consumer that is assigned by hand and reads what is undecided too."""
+    return {**follower(properties, group), "isolation.level": "read_uncommitted"}
+
+
 def restorer(properties: Mapping[str, str], group: str) -> Properties:
     """Return the settings of the consumer that reads changelogs back."""
     return {**follower(properties, group), "queued.max.messages.kbytes": 32 * 1024}

@@ -40,9 +40,8 @@ class Cursor:
         self.end = offset  # where the client last met the end; markers lie between that and the last record
         self.paused = False
         self.last: Message | None = None  # of those read since its epoch was asked for
-        self.before = (
-            offset - 1 if epoch != UNKNOWN else -1
-        )  # of a record whose epoch is still to be looked at
+        # The offset of the record before, while its epoch is still to be looked at; else -1.
+        self.before = offset - 1 if epoch != UNKNOWN else -1
         self._epochs = Epochs(offset, epoch)
 
     @property
@@ -159,6 +158,7 @@ class Reader:
         cursor = self._cursors.get(message.topic() or "", {}).get(_partition(message))
         code = error.code()
         if cursor is not None and self._looked_in_vain(cursor, message, code):
+            cursor.before = -1
             self._go(cursor, cursor.next)
         elif code == PARTITION_END:
             if cursor is not None and cursor.gate != _NOTHING:
@@ -190,8 +190,6 @@ class Reader:
         assert error is not None
         gone = code in POSITION_LOST and cut_to(error) < 0
         ends = code == PARTITION_END and offset is not None and offset < cursor.next
-        if gone or ends:
-            cursor.before = -1
         return gone or ends
 
     def _hold(self, cursor: Cursor, why: str, cut: int) -> None:

@@ -19,8 +19,7 @@ def find_cut(properties: Mapping[str, str], group: str, place: Place, low: int, 
 
     The record at `high` is known to be of a later leader. Epochs never fall along a log, so halving finds it.
     """
-    settings = client_settings.follower(properties, group)
-    consumer = Troubles().consumer({**settings, "isolation.level": "read_uncommitted"})
+    consumer = Troubles().consumer(client_settings.onlooker(properties, group))
     deadline = Deadline(_ANSWER_S)
     try:
         while low < high:

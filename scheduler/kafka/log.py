@@ -251,8 +251,8 @@ class KafkaLog:
     ) -> None:
         """Begin to read the given inputs of an owned shard at these offsets.
 
-        Where the leader's epoch of what lies just before is given, a leader that this client has not met yet has to
-        confirm that it holds that.
+        Where the leader's epoch of what lies just before is given, the log has to hold that still, as far as it is not
+        deleted; else the position is lost.
         """
         assert shard in self._membership.owned, f"shard {shard} is not ours"
         epochs = leader_epochs or {}

@@ -167,8 +167,7 @@ class LostMarkers:
 
     def _first_records(self, hidden: Mapping[Place, int]) -> dict[Place, Message]:
         """Return the first undecided record of each partition."""
-        settings = client_settings.follower(self._properties, self._group)
-        consumer = Troubles().consumer({**settings, "isolation.level": "read_uncommitted"})
+        consumer = Troubles().consumer(client_settings.onlooker(self._properties, self._group))
         found: dict[Place, Message] = {}
         try:
             consumer.assign([TopicPartition(*place, offset) for place, offset in hidden.items()])

@@ -34,17 +34,6 @@ def test_turns_without_input_do_nothing_for_a_while(world):
     assert all(later - earlier >= REST_MS for earlier, later in itertools.pairwise(seen))
 
 
-def test_whatever_comes_in_is_acted_upon_at_once(world):
-    world.start()
-    worker = world.worker()
-    world.turn(20)
-    worker.offer(1)
-    world.turn(every_ms=0)
-    world.submit("a")
-    world.turn(every_ms=0)
-    assert [lease.job_id for lease in worker.leases()] == ["a"]
-
-
 def test_a_due_job_is_late_by_no_more_than_the_rest(world):
     world.start()
     world.turn(50)
@@ -70,7 +59,6 @@ def test_a_few_reports_share_one_turn(world):
 def test_a_submit_does_not_wait_for_reports_to_gather(world):
     world.start()
     worker = world.worker()
-    worker.offer(1)
     world.turn(20)
     worker.offer(1)
     world.turn(every_ms=0)

@@ -250,13 +250,13 @@ def renewals_forgotten_at_reload() -> Patches:
     "a turn that reads an echo goes by one time: the one it is written down with", "sleepers", 105, first=104
 )
 def retries_by_a_later_time() -> Patches:
-    original = reading.Reading._take_due_retries
+    original = reading.Reading.take_due_retries
 
-    def later(self: Any, seats: Any, moment: Any, limit: int) -> None:
+    def later(self: Any, seats: Any, moment: Any) -> None:
         now_ms = self._clock.now_ms(moment.mono_ms)
-        original(self, seats, msgspec.structs.replace(moment, now_ms=now_ms), limit)
+        original(self, seats, msgspec.structs.replace(moment, now_ms=now_ms))
 
-    yield patch.object(reading.Reading, "_take_due_retries", later)
+    yield patch.object(reading.Reading, "take_due_retries", later)
 
 
 @variant("a job that came and went while a store lagged is no orphan", "short jobs")
